@@ -1,0 +1,3 @@
+//! Receipts: claims, canonical form, signature, keyring; the typestate that admits a call.
+
+pub mod keyring;
