@@ -43,7 +43,10 @@ impl MacKey {
     }
 
     fn start(&self, kind: &str, parts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut mac = <Hmac<Sha256> as KeyInit>::new(&(*self.0).into());
+        // RFC 2104 pads a short key with zeros to the block; doing it here avoids a constructor that could fail.
+        let mut block = Zeroizing::new([0u8; 64]);
+        block.iter_mut().zip(self.0.iter()).for_each(|(to, from)| *to = *from);
+        let mut mac = <Hmac<Sha256> as KeyInit>::new(&(*block).into());
         mac.update(&(parts.len() as u64 + 1).to_le_bytes());
         for part in std::iter::once(kind.as_bytes()).chain(parts.iter().copied()) {
             mac.update(&(part.len() as u64).to_le_bytes());
