@@ -56,7 +56,7 @@ pub(crate) struct Inputs<'a> {
 /// Puts the body together. Refuses on a failed required provider, a budget, or an unknown conversation.
 pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refusal> {
     let held = Held::read(&inputs.replays);
-    let injects = matches!(plan.bound.request.kind, CallKind::Turn | CallKind::Subagent);
+    let injects = plan.injects();
     let documents = bind_documents(&plan, &held, &inputs.draft.present, injects);
     known_conversation(&plan, inputs.parent, &documents)?;
     let remember = bind_remember(&plan.active, &held, injects);
@@ -325,6 +325,12 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
 }
 
 impl Plan {
+    /// Whether this call may add a span: new human text and subagents do, a retry carries what it had.
+    pub(crate) fn injects(&self) -> bool {
+        let request = &self.bound.request;
+        matches!(request.kind, CallKind::Turn | CallKind::Subagent) && request.retry_of.is_none()
+    }
+
     fn recall_budget(&self) -> RecallBudget {
         self.profile.as_ref().map_or_else(RecallBudget::default, |profile| profile.recall_budget)
     }

@@ -140,7 +140,7 @@ impl Gate {
         draft: &Draft,
         spans: &[Span],
     ) -> Result<Composed, Refusal> {
-        let replays = held::replays(draft, spans, |id| self.claims_of(id))?;
+        let replays = held::replays(draft, spans, plan.injects(), |id| self.claims_of(id))?;
         let parent = self.known_parent(&plan.bound.request)?;
         let journal_id = self.vault.journal_id().to_owned();
         let inputs =

@@ -53,14 +53,17 @@ impl Held {
 }
 
 /// The span of each slot, in slot order, checked against the receipt that bound it. Spans whose receipt this journal
-/// does not know are not replayed: their content is injected anew instead.
+/// does not know as consumed are not replayed: their content is injected anew instead. The newest slot of a call that
+/// injects takes a new span, never an old one.
 pub(crate) fn replays<'a>(
     draft: &Draft,
     spans: &'a [Span],
+    injects: bool,
     mut claims_of: impl FnMut(ReceiptId) -> Result<Option<Arc<Claims>>, Refusal>,
 ) -> Result<Vec<Replay<'a>>, Refusal> {
     let mut found = Vec::new();
-    for (slot, place) in draft.slots.iter().map(|slot| slot.place).enumerate() {
+    let old_slots = draft.slots.len().saturating_sub(usize::from(injects));
+    for (slot, place) in draft.slots.iter().map(|slot| slot.place).enumerate().take(old_slots) {
         let Some(span) = spans.iter().find(|span| span.place == place) else { continue };
         let Some(claims) = claims_of(span.receipt)? else { continue };
         if claims.briefing_digest != Some(Digest::of(span.text.as_bytes())) {

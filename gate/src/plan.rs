@@ -37,7 +37,8 @@ impl Plan {
 /// The providers of this call: the profile's, and the embedded ledger unless the profile lists it.
 pub(crate) fn providers(bound: &Bound, profile: Option<&Profile>) -> Result<Vec<Planned>, Refusal> {
     let recalls = match bound.request.kind {
-        CallKind::Turn => true,
+        // A retry carries the spans it had; nobody is asked again.
+        CallKind::Turn => bound.request.retry_of.is_none(),
         CallKind::Subagent => profile.is_some_and(|profile| profile.subagent_recall),
         CallKind::Continuation | CallKind::Side => false,
     };
