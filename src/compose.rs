@@ -1,0 +1,1 @@
+//! Builds gate, recall, memory, model and screen from one [`crate::config::Config`].
