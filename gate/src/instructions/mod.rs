@@ -23,7 +23,7 @@ pub struct HostHomes {
 }
 
 /// Layer a document belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// Organisation-managed policy.
