@@ -319,7 +319,7 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         briefing_digest: span.map(|span| Digest::of(span.text.as_bytes())),
         created_at: String::new(),
         expires_at: String::new(),
-        boot_id: String::new(),
+        boot: String::new(),
         issued_boottime_ms: 0,
     }
 }

@@ -182,11 +182,11 @@ impl Gate {
         claims.kid = self.vault.keyring().current().kid.clone();
         claims.created_at = rfc3339(wall);
         claims.expires_at = rfc3339(wall.saturating_add_unsigned(VALIDITY_MS));
-        claims.boot_id = self.seams.clock.boot_id();
+        claims.boot = self.seams.clock.boot_id();
         claims.issued_boottime_ms = self.seams.clock.boottime_ms();
         let value = serde_json::to_value(&claims).map_err(|_| broken_claims())?;
-        let bytes = canonical::bytes(&value).map_err(|_| broken_claims())?;
-        let signed = self.vault.sign(&bytes);
+        let bytes = canonical::to_bytes(&value).map_err(|_| broken_claims())?;
+        let signed = self.vault.sign(&bytes)?;
         let body = json!({ "claims": value, "kid": signed.kid, "mac": signed.mac });
         self.vault.append(RowKind::Issued, Some(claims.id), &body)?;
         Ok(Receipt::new(claims, bytes, signed))
@@ -219,7 +219,7 @@ impl Gate {
         verify_presented(receipt.claims(), &composed.plan.bound, request, &self.seams)?;
         self.verify_fresh(receipt.claims(), composed, request)?;
         let claims = receipt.claims();
-        let body = json!({ "at": rfc3339(self.seams.clock.wall_ms()), "requestDigest": claims.request_digest });
+        let body = json!({ "requestDigest": claims.request_digest });
         self.vault.consume(&Consumption {
             receipt: claims.id,
             host: &claims.host,
@@ -232,7 +232,7 @@ impl Gate {
 
     fn verify_time(&self, claims: &Claims) -> Result<(), Refusal> {
         let age = self.seams.clock.boottime_ms().checked_sub(claims.issued_boottime_ms);
-        let same_boot = claims.boot_id == self.seams.clock.boot_id();
+        let same_boot = claims.boot == self.seams.clock.boot_id();
         if same_boot && age.is_some_and(|age| age <= VALIDITY_MS) {
             return Ok(());
         }
@@ -269,13 +269,13 @@ impl Gate {
             CallOutcome::Interrupted => ("interrupted", None),
             CallOutcome::Unknown => ("unknown", None),
         };
-        let body = json!({ "outcome": word, "status": status, "at": rfc3339(self.seams.clock.wall_ms()) });
+        let body = json!({ "outcome": word, "status": status });
         self.vault.append(RowKind::Outcome, Some(receipt), &body).map(drop)
     }
 
     /// Gives a prepared receipt up, for a turn that the person aborted before consumption.
     pub fn void(&mut self, receipt: Receipt<Prepared>) -> Result<(), Refusal> {
-        let body = json!({ "reason": "cancelled", "at": rfc3339(self.seams.clock.wall_ms()) });
+        let body = json!({ "reason": "cancelled" });
         self.vault.append(RowKind::Void, Some(receipt.id()), &body).map(drop)
     }
 
@@ -305,7 +305,7 @@ impl Gate {
     fn void_row(&mut self, id: ReceiptId, refusal: &Refusal) {
         let spent = matches!(refusal.detail, Detail::Consumed);
         if !spent {
-            let body = json!({ "reason": refusal.key(), "at": rfc3339(self.seams.clock.wall_ms()) });
+            let body = json!({ "reason": refusal.key() });
             // The refusal itself is what the person sees; a journal that cannot take this row refuses every later call.
             let _ = self.vault.append(RowKind::Void, Some(id), &body);
         }
@@ -321,7 +321,6 @@ impl Gate {
             "host": request.host.as_str(),
             "instructionHost": request.instruction_host.map(crate::turn::InstructionHost::as_str),
             "sessionId": request.scope.session_id,
-            "at": rfc3339(self.seams.clock.wall_ms()),
         });
         let _ = self.vault.append(RowKind::Refused, Some(id), &body);
         refusal

@@ -147,15 +147,14 @@ impl Engine {
     }
 
     /// Runs one prompt to its end.
-    pub(crate) async fn prompt(&mut self, prompt: String, out: &UnboundedSender<ChatEvent>, cancel: &Cancel) {
-        self.run(prompt, None, out, cancel).await;
+    pub(crate) async fn prompt(&mut self, prompt: String, out: UnboundedSender<ChatEvent>, cancel: &Cancel) {
+        self.run(prompt, None, &out, cancel).await;
     }
 
     /// Calls the model again for the last turn, where its call failed: same text, same spans, a new receipt.
-    pub(crate) async fn retry(&mut self, out: &UnboundedSender<ChatEvent>, cancel: &Cancel) -> bool {
-        let Some((receipt, prompt)) = self.failed.take() else { return false };
-        self.run(prompt, Some(receipt), out, cancel).await;
-        true
+    pub(crate) async fn retry(&mut self, out: UnboundedSender<ChatEvent>, cancel: &Cancel) {
+        let Some((receipt, prompt)) = self.failed.take() else { return };
+        self.run(prompt, Some(receipt), &out, cancel).await;
     }
 
     async fn run(

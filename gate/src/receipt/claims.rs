@@ -206,8 +206,8 @@ pub struct Claims {
     pub created_at: String,
     /// Wall time, RFC 3339 UTC, for people.
     pub expires_at: String,
-    /// This boot.
-    pub boot_id: String,
+    /// Identity of the boot that issued it.
+    pub boot: String,
     /// `CLOCK_BOOTTIME` at issue, milliseconds.
     pub issued_boottime_ms: u64,
 }
