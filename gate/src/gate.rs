@@ -11,7 +11,7 @@ use crate::failure::{Detail, Field, Refusal};
 use crate::held;
 use crate::ids::{Digest, ReceiptId};
 use crate::instructions::{self, Snapshot};
-use crate::journal::{Consumption, RowKind, Vault};
+use crate::journal::{Consumption, ReceiptRecord, RowKind, Vault};
 use crate::mac::MacKey;
 use crate::plan::{self, Plan};
 use crate::policy::{PolicyStore, Profile};
@@ -161,10 +161,7 @@ impl Gate {
             return Ok(Some(Arc::clone(claims)));
         }
         let Some(record) = self.vault.record(id)?.filter(|record| record.consumed.is_some()) else { return Ok(None) };
-        let Some(claims) = record.claims().and_then(|value| serde_json::from_value::<Claims>(value.clone()).ok())
-        else {
-            return Ok(None);
-        };
+        let Some(claims) = claims_in(&record) else { return Ok(None) };
         let claims = Arc::new(claims);
         self.claims.insert(id, Arc::clone(&claims));
         Ok(Some(claims))
@@ -333,6 +330,11 @@ pub fn admit(receipt: Receipt<Consumed>, composed: Composed) -> Result<Admitted,
     let bound = claims.id == composed.claims.id && claims.request_digest == Digest::of(&composed.body);
     same(bound, Field::Request, "The body is not the one this receipt binds")?;
     Ok(Admitted::new(claims, composed.body))
+}
+
+fn claims_in(record: &ReceiptRecord) -> Option<Claims> {
+    let claims = record.issued.as_ref()?.body.get("claims")?;
+    serde_json::from_value(claims.clone()).ok()
 }
 
 fn verify_presented(
