@@ -32,6 +32,7 @@ pub mod seams;
 mod select;
 pub mod span;
 pub mod state_dir;
+mod strict_json;
 pub mod turn;
 
 pub use compose::Composed;
