@@ -23,6 +23,7 @@ pub mod journal;
 pub mod mac;
 mod plan;
 mod recheck;
+pub mod os_fs;
 pub mod policy;
 pub mod recall;
 pub mod receipt;
