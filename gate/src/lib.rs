@@ -6,6 +6,7 @@ pub mod ids;
 pub mod instructions;
 pub mod journal;
 pub mod mac;
+pub mod os_fs;
 pub mod policy;
 pub mod recall;
 pub mod receipt;
