@@ -10,10 +10,12 @@ mod instructions;
 mod policy;
 mod receipts;
 mod remember;
+mod rooms;
 mod sessions;
 mod state;
 mod status;
 mod supervise;
+mod table;
 
 use std::ffi::OsString;
 

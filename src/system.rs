@@ -5,7 +5,8 @@
 use std::io;
 use std::sync::Arc;
 
-use agentspine_gate::seams::{Clock, Rng};
+use agentspine_gate::os_fs::OsFs;
+use agentspine_gate::seams::{Clock, Rng, Seams};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, setrlimit, umask};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -21,11 +22,6 @@ impl SystemClock {
     /// Reads the identity of this boot once.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { boot_id: boot_id()? })
-    }
-
-    /// The same, shared.
-    pub(crate) fn shared() -> io::Result<Arc<Self>> {
-        Self::new().map(Arc::new)
     }
 }
 
@@ -74,6 +70,14 @@ impl Rng for OsRng {
     fn fill(&self, out: &mut [u8]) -> io::Result<()> {
         getrandom::fill(out).map_err(io::Error::other)
     }
+}
+
+/// The gate's three seams over this machine.
+pub(crate) fn seams() -> Result<Seams, Failure> {
+    let clock = SystemClock::new().map_err(|cause| {
+        Failure::other(format!("the boot id of this system cannot be read: {}", cause.kind()), "Mount /proc")
+    })?;
+    Ok(Seams { clock: Arc::new(clock), rng: Arc::new(OsRng), fs: Arc::new(OsFs) })
 }
 
 /// How much a process gives up before it starts to work.
