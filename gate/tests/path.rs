@@ -242,7 +242,7 @@ fn anything_else_than_what_was_bound_refuses_with_its_own_detail() {
 }
 
 fn set_policy(desk: &mut Desk, key: &str, value: &str) {
-    let store = PolicyStore::new(desk.home.dir.policy());
+    let store = PolicyStore::new(&desk.home.dir.policy());
     let change = store.set(key, value, None).unwrap();
     store.apply(change, common::WALL_MS).unwrap();
 }
@@ -374,7 +374,7 @@ fn require_ledger(desk: &mut Desk) {
             "required": true, "failClosed": true
         }]
     });
-    let store = PolicyStore::new(desk.home.dir.policy());
+    let store = PolicyStore::new(&desk.home.dir.policy());
     let change = store.propose(profile.to_string().as_bytes()).unwrap();
     store.apply(change, common::WALL_MS).unwrap();
 }
