@@ -196,7 +196,7 @@ impl<'a> Walk<'a> {
         let target = self.fs.canonicalize(link).ok();
         let Some(target) = target.filter(|t| self.allowed_links.contains(t) && place.links.len() < LINKS_MAX)
         else {
-            return Err(self.refuse_link(spot, link));
+            return Err(self.refuse_link(spot, link, rest));
         };
         let text = self.fs.link_text(link).map_err(|error| self.refuse_read(spot, &error.into()))?;
         place.links.push((text, target.clone()));
@@ -313,7 +313,7 @@ impl<'a> Walk<'a> {
     /// A refusal because a document cannot be read safely.
     pub(super) fn refuse_read(&self, spot: &Spot, error: &ReadError) -> Refusal {
         let (detail, what) = match error {
-            ReadError::Link => return self.refuse_link(spot, &spot.path()),
+            ReadError::Link => return self.refuse_link(spot, &spot.path(), Path::new("")),
             ReadError::Absent => (Detail::Changed, "Leave it in place"),
             ReadError::NotRegular => (Detail::NotRegular, "Remove or rename it"),
             ReadError::TooLarge { .. } => (Detail::TooMany, "Make it smaller"),
@@ -334,12 +334,13 @@ impl<'a> Walk<'a> {
         Refusal::new(detail, message, advice)
     }
 
-    /// A refusal because a link stands where a document or one of its directories is looked for.
-    fn refuse_link(&self, spot: &Spot, link: &Path) -> Refusal {
-        let part = link.strip_prefix(&spot.root).ok().filter(|part| *part != spot.relative);
-        let message = match part {
-            Some(part) => format!("{} is reached over the symbolic link {}", spot.id, shown(part)),
-            None => format!("{} is a symbolic link", spot.id),
+    /// A refusal because a link stands where a document is looked for, or `rest` above it.
+    fn refuse_link(&self, spot: &Spot, link: &Path, rest: &Path) -> Refusal {
+        let message = match link.file_name() {
+            Some(name) if !rest.as_os_str().is_empty() => {
+                format!("{} is reached over the symbolic link {}", spot.id, shown(Path::new(name)))
+            }
+            _ => format!("{} is a symbolic link", spot.id),
         };
         let Ok(target) = self.fs.canonicalize(link) else {
             let what = format!("The link leads nowhere: remove {}", short(link, &self.homes.home));
