@@ -180,6 +180,19 @@ fn the_mode_decides_about_agents_md() {
 }
 
 #[test]
+fn what_the_host_does_not_load_refuses_nothing() {
+    let machine = Machine::with(&["home/proj/CLAUDE.md"]);
+    machine.link("nowhere", "home/proj/AGENTS.md");
+    machine.link("nowhere", "home/AGENTS.md");
+    assert_eq!(mandatory(&machine.claude("home/proj").unwrap()), ["claude:project/CLAUDE.md"]);
+
+    machine.link("nowhere", "home/proj/.claude/rules/r.md");
+    let text = "{\"pluginConfigs\":{\"cc-plugin-agents-md@builtin\":{\"options\":{\"instructionFiles\":\"managed-only\"}}}}";
+    machine.write("managed/managed-settings.json", text);
+    assert!(machine.claude("home/proj").unwrap().documents.is_empty());
+}
+
+#[test]
 fn excludes_of_every_layer_hide_everything_but_managed_files() {
     let machine = Machine::with(&[
         "managed/CLAUDE.md",

@@ -169,6 +169,16 @@ fn a_linked_import_is_refused_until_its_target_is_allowed() {
 }
 
 #[test]
+fn a_link_outside_that_leads_back_inside_is_judged_as_a_link() {
+    let mut machine = Machine::with(&["home/proj/CLAUDE.md=@door.md", "home/proj/sub/real.md"]);
+    machine.link("sub/real.md", "home/proj/door.md");
+    assert_eq!(refused(machine.claude("home/proj/sub")).0, "instructions-failed/symlink");
+    machine.allowed = vec![machine.path("home/proj/sub/real.md")];
+    let snapshot = machine.claude("home/proj/sub").unwrap();
+    assert_eq!(mandatory(&snapshot), ["claude:project/CLAUDE.md", "claude:import-1/door.md"]);
+}
+
+#[test]
 fn more_imports_than_the_limit_refuse() {
     let machine = Machine::new();
     let words: Vec<String> =
