@@ -2,22 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentspine_gate::os_fs::OsFs;
 use agentspine_gate::seams::Seams;
 use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::{Gate, Refusal};
+use agentspine_memory::Ledger;
 use agentspine_model::{HttpConfig, ModelClient, Url};
-use agentspine_recall::{Providers, Supervisor};
-use agentspine_tui::Look;
+use agentspine_recall::{Commands, Providers, Supervisor};
 
 use crate::config::{Config, Secret};
 use crate::conversations::Conversations;
 use crate::desk::{self, Desk, Drawer};
 use crate::report::Failure;
-use crate::system::{OsRng, SystemClock};
+use crate::system;
 use crate::turn::Rooms;
 
 /// Pause between two words of the demo model on a screen.
@@ -25,49 +24,48 @@ const DEMO_PAUSE: Duration = Duration::from_millis(12);
 /// Longest key an `api_key_command` may print, bytes.
 const KEY_BYTES_MAX: usize = 16 * 1024;
 
-/// Time, randomness and files of this machine.
-pub(crate) fn seams() -> Seams {
-    Seams { clock: Arc::new(SystemClock), rng: Arc::new(OsRng), fs: Arc::new(OsFs) }
-}
-
-/// The state directory, opened and judged.
-pub(crate) fn state_dir(config: &Config, cwd: &Path) -> Result<StateDir, Refusal> {
-    StateDir::open(&config.state_dir, Some(cwd))
-}
-
 /// What is needed to open the rooms; nothing is opened yet.
 pub(crate) struct Opening {
     state: PathBuf,
     cwd: PathBuf,
-    providers: Providers,
+    commands: Commands,
+    seams: Seams,
 }
 
 /// Prepares the rooms of one chat.
 pub(crate) fn opening(config: &Config, cwd: &Path) -> Result<Opening, Failure> {
-    let supervisor = Supervisor::this_program("__supervise")
-        .map_err(|error| Failure::other(format!("This program cannot find itself: {error}"), "Start it by its full path"))?;
     let environment = config.environment.clone();
-    let credentials = move |name: &str| environment.get(name).map(ToOwned::to_owned);
-    let path = config.environment.get("PATH").map(ToOwned::to_owned).unwrap_or_default();
-    let ledger = config.state_dir.join("memory.sqlite");
-    let providers = Providers::new(ledger, supervisor, path, Arc::new(credentials));
-    Ok(Opening { state: config.state_dir.clone(), cwd: cwd.to_owned(), providers })
+    let commands = Commands {
+        supervisor: Supervisor { exe: own_program(), args_prefix: vec!["__supervise".into()] },
+        path: config.environment.get("PATH").map(ToOwned::to_owned).unwrap_or_default(),
+        scratch: config.state_dir.join("run"),
+        credentials: Arc::new(move |name| environment.get(name).map(ToOwned::to_owned)),
+    };
+    let seams = system::seams()?;
+    Ok(Opening { state: config.state_dir.clone(), cwd: cwd.to_owned(), commands, seams })
 }
 
 impl Opening {
     /// Opens them: the desk's thread opens gate and conversation store.
     pub(crate) fn rooms(self) -> Result<Arc<Rooms>, Failure> {
-        let (state, cwd) = (self.state, self.cwd);
-        let desk = Desk::start(move || drawer(state, &cwd))
+        let Self { state, cwd, commands, seams } = self;
+        let dir = StateDir::open(state, Some(&cwd))?;
+        // A ledger that cannot be opened fails its provider, which is optional unless the policy says otherwise.
+        let ledger = Ledger::open(&dir.memory_db()).ok().map(|ledger| Arc::new(Mutex::new(ledger)));
+        let desk = Desk::start(move || drawer(dir, seams))
             .map_err(|error| Failure::other(format!("No thread for the gate: {error}"), "Check the process limits: ulimit -u"))?;
-        Ok(Arc::new(Rooms { desk, providers: self.providers }))
+        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, commands } }))
     }
 }
 
-fn drawer(state: PathBuf, cwd: &Path) -> Result<Drawer, Refusal> {
-    let dir = StateDir::open(state, Some(cwd))?;
+/// Our own binary, by a name that survives its replacement by an update where the system has one.
+fn own_program() -> PathBuf {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() { own } else { std::env::current_exe().unwrap_or(own) }
+}
+
+fn drawer(dir: StateDir, seams: Seams) -> Result<Drawer, Refusal> {
     let conversations = Conversations::open(&dir.conversations_db()).map_err(desk::store)?;
-    let seams = seams();
     let gate = Gate::open(dir, seams.clone())?;
     Ok(Drawer { gate, conversations, seams })
 }
@@ -94,11 +92,6 @@ pub(crate) fn client(config: &Config, pace: DemoPace) -> Result<Arc<ModelClient>
     ModelClient::new(http).map(Arc::new).map_err(|error| {
         Failure::usage(format!("The model client: {error}"), format!("Check [http] in {}", config.short_path(&config.file)))
     })
-}
-
-/// How the screen looks.
-pub(crate) fn look(config: &Config) -> Look {
-    Look { ascii: config.ui.ascii, no_color: config.ui.no_color }
 }
 
 /// Runs `api_key_command`, the person's own program, and takes the first line it prints.

@@ -9,8 +9,9 @@ use agentspine_gate::recall::Outcome;
 use agentspine_gate::span::{Draft, Span};
 use agentspine_gate::turn::TurnRequest;
 use agentspine_gate::{ReceiptId, Refusal, admit};
-use agentspine_recall::{Cancel, Providers};
+use agentspine_recall::Providers;
 
+use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
 use crate::desk::Desk;
 
@@ -70,7 +71,7 @@ pub(crate) async fn walk(rooms: &Rooms, call: Call, cancel: &Cancel) -> Result<P
     let ask = request.clone();
     let plan = desk.ask(move |at| at.gate.bind(ask).and_then(|bound| at.gate.plan(bound))).await?;
     let listed = plan.snapshot().listed.clone();
-    let outcomes = agentspine_recall::run(plan.queries(), &rooms.providers, cancel).await;
+    let outcomes = agentspine_recall::run(plan.queries().to_vec(), &rooms.providers, cancel.listener()).await;
 
     let heard = outcomes.clone();
     let (composed, prepared) = desk

@@ -14,9 +14,9 @@ use agentspine_model::{
     Answer, AssistantBlock, Conversation, Message, ModelClient, ModelError, ModelEvent, Sent, StopReason, Target,
     ToolResult, Usage,
 };
-use agentspine_recall::Cancel;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::cancel::Cancel;
 use super::log::{self, Ended, LogEvent};
 use super::tools::{self, ToolRun};
 use crate::conversations::NewSession;
@@ -95,7 +95,7 @@ pub(crate) enum End {
 /// A chat session at work.
 pub(crate) struct Engine {
     rooms: Arc<Rooms>,
-    client: ModelClient,
+    client: Arc<ModelClient>,
     target: Target,
     binding: Binding,
     events: Vec<LogEvent>,
@@ -117,7 +117,7 @@ impl Engine {
     /// A session over what its log holds.
     pub(crate) fn new(
         rooms: Arc<Rooms>,
-        client: ModelClient,
+        client: Arc<ModelClient>,
         target: Target,
         binding: Binding,
         events: Vec<LogEvent>,

@@ -3,6 +3,7 @@
 //! [`engine`] runs turns and says what happens; [`screen`] shows it full screen, [`print`] as text, lines or JSON. [`pick`]
 //! chooses the model. No call is made anywhere but in [`engine`], and there only through [`crate::turn::walk`].
 
+pub(crate) mod cancel;
 mod editor;
 mod engine;
 mod history;

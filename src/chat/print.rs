@@ -2,11 +2,11 @@
 
 use agentspine_gate::recall::Status;
 use agentspine_model::{ModelError, ModelSpec, Target};
-use agentspine_recall::Cancel;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
 
+use super::cancel::Cancel;
 use super::engine::{Binding, ChatEvent, End, Engine, PassedView};
 use super::pick::{self, Choice};
 use super::{history, show};

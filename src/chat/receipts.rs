@@ -2,8 +2,7 @@
 
 use agentspine_gate::journal::{ReceiptRecord, ReceiptState};
 use agentspine_gate::{Id, ReceiptId};
-use agentspine_tui::data::{self, Level, ReceiptDetail, ReceiptRow, Verdict};
-use agentspine_tui::event::AppEvent;
+use agentspine_tui::{self as data, AppEvent, Level, ReceiptDetail, ReceiptRow, Verdict};
 use serde_json::Value;
 
 use crate::desk::Desk;

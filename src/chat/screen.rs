@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
-use agentspine_recall::Cancel;
-use agentspine_tui::data::{self, Level};
-use agentspine_tui::event::{AppEvent, Effect, Event};
-use agentspine_tui::{State, tick_ms, update, view};
+use agentspine_tui::{self as data, AppEvent, Effect, Event, Level, State, tick_ms, update, view};
 use crossterm::event::EventStream;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
+use super::cancel::Cancel;
 use super::engine::{Binding, ChatEvent, Engine};
 use super::log::{self, LogEvent};
 use super::pick::{self, Choice};
@@ -154,7 +152,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Looks for a local server, after first paint, with GET only.
-    fn probe(&mut self, client: agentspine_model::ModelClient) {
+    fn probe(&mut self, client: Arc<agentspine_model::ModelClient>) {
         let news = self.news.clone();
         tokio::spawn(async move {
             if let Some(found) = client.probe_local().await {

@@ -4,11 +4,10 @@ use agentspine_gate::instructions::{DocumentState, Listed};
 use agentspine_gate::receipt::claims::{BoundDocument, BoundProvider, Delivery};
 use agentspine_gate::recall::Status;
 use agentspine_gate::turn::CallKind;
-use agentspine_tui::data::{
-    self, Blocked, InstructionRow, Instructions, Level, Preflight, ProviderRow, ProviderStatus, Recall, RecallItem,
+use agentspine_tui::{
+    self as data, AppEvent, Blocked, InstructionRow, Instructions, Level, Preflight, ProviderRow, ProviderStatus, Recall, RecallItem,
     ReceiptState,
 };
-use agentspine_tui::event::AppEvent;
 
 use super::engine::{ChatEvent, End, PassedView};
 

@@ -103,6 +103,6 @@ impl Page {
     }
 
     fn done(self) -> Draft {
-        Draft { body: self.body, slots: self.slots }
+        Draft { body: self.body, slots: self.slots, present: Vec::new() }
     }
 }
