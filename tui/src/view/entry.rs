@@ -1,0 +1,163 @@
+//! Lines of one transcript entry. Answers come from `markdown`; here stands only how they ended.
+
+use ratatui::text::{Line, Span};
+
+use crate::data::{Blocked, CallKind, Level, ModelError, Preflight};
+use crate::text::wrap::{Indent, Mode, Piece, wrap, wrap_plain};
+use crate::text::{duration, short};
+use crate::theme::{Sign, Theme, Tone, tone};
+use crate::transcript::{Body, End};
+
+pub(crate) fn lines(body: &Body, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    match body {
+        Body::Prompt(text) => prompt(text, columns, theme),
+        Body::Preflight(p) => preflight(p, columns, theme),
+        Body::Answer { source, end } => ending(source, end.as_ref(), columns, theme),
+        Body::Tool { name, line, result } => tool(name, line, result.as_ref(), columns, theme),
+        Body::Blocked { blocked } => card(blocked, columns, theme),
+        Body::ModelError { error, left_ms } => model_error(error, *left_ms, columns, theme),
+        Body::Spent { receipt } => spent(receipt, columns, theme),
+        Body::Notice { level, text } => notice(*level, text, columns, theme),
+    }
+}
+
+fn prompt(text: &str, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let indent = Indent { first: vec![theme.span(Tone::Accent, "› ")], rest: vec![Span::raw("  ")] };
+    wrap_plain(text.trim_end(), theme.style(Tone::Strong), columns, &indent)
+}
+
+fn signed(sign: Sign, theme: Theme) -> Indent {
+    let text = format!("{} ", theme.sign(sign));
+    let rest = " ".repeat(crate::text::width(&text));
+    Indent { first: vec![theme.span(tone(sign), text)], rest: vec![Span::raw(rest)] }
+}
+
+fn preflight(p: &Preflight, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let (word, recalled) = match p.kind {
+        CallKind::Turn => ("preflight", format!(" · {} recalled", p.recalled)),
+        CallKind::Continuation => ("continuation", String::new()),
+    };
+    let files = if p.files_ok == p.files { "ok" } else { "bound" };
+    let text = format!(
+        "{word} {}{recalled} · files {}/{} {files} · rcpt {} {} · +{} tok",
+        duration(p.ms),
+        p.files_ok,
+        p.files,
+        p.receipt,
+        p.state.word(),
+        short(p.injected_tokens),
+    );
+    wrap_plain(&text, theme.style(Tone::Dim), columns, &signed(p.state.into(), theme))
+}
+
+fn ending(source: &str, end: Option<&End>, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let text = match end {
+        Some(End::Cut(why)) if why.is_empty() => "The answer ends here: the call failed.".to_owned(),
+        Some(End::Cut(why)) => format!("The answer was cut off here: {why}"),
+        Some(End::Interrupted) => "You stopped the answer here.".to_owned(),
+        Some(End::Done) | None => return Vec::new(),
+    };
+    let sign = if end == Some(&End::Interrupted) { Sign::Skipped } else { Sign::Failed };
+    let mut lines = if source.trim().is_empty() { Vec::new() } else { vec![Line::default()] };
+    lines.extend(wrap_plain(&text, theme.style(tone(sign)), columns, &signed(sign, theme)));
+    lines
+}
+
+fn tool(
+    name: &str,
+    line: &str,
+    result: Option<&(bool, String)>,
+    columns: usize,
+    theme: Theme,
+) -> Vec<Line<'static>> {
+    let (sign, outcome) = match result {
+        None => (Sign::Running, "running"),
+        Some((true, text)) => (Sign::Ok, text.as_str()),
+        Some((false, text)) => (Sign::Failed, text.as_str()),
+    };
+    let pieces: [Piece; 3] = [
+        (format!("{name} "), theme.style(Tone::Plain)),
+        (line.to_owned(), theme.style(Tone::Dim)),
+        (format!(" → {outcome}"), theme.style(if sign == Sign::Failed { Tone::Bad } else { Tone::Dim })),
+    ];
+    wrap(&pieces, columns, &signed(sign, theme), Mode::Words)
+}
+
+/// Key and what it does, in a row that breaks between two of them.
+fn keys(all: &[(&str, &str)], columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    let mut used = columns;
+    for (key, does) in all {
+        let (key, does) = (theme.span(Tone::Accent, format!("{key} ")), Span::raw(format!("{does}    ")));
+        let width = crate::text::width(&key.content) + crate::text::width(does.content.trim_end());
+        if used + width > columns {
+            lines.push(Line::from("  "));
+            used = 2;
+        }
+        used += width + 4;
+        if let Some(line) = lines.last_mut() {
+            line.spans.extend([key, does]);
+        }
+    }
+    lines
+}
+
+fn card(b: &Blocked, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let head = [
+        ("Not sent".to_owned(), theme.style(Tone::Bad).patch(theme.style(Tone::Strong))),
+        (format!(" — preflight blocked this turn ({})", duration(b.ms)), theme.style(Tone::Plain)),
+    ];
+    let mut lines = wrap(&head, columns, &signed(Sign::Failed, theme), Mode::Words);
+    let text = |text: &str, tone: Tone| wrap_plain(text, theme.style(tone), columns, &Indent::plain("  "));
+    lines.push(Line::default());
+    lines.extend(text(&format!("{}/{}", b.code, b.detail), Tone::Dim));
+    lines.extend(text(&b.message, Tone::Plain));
+    if !b.advice.is_empty() {
+        lines.extend(wrap_plain(
+            &b.advice,
+            theme.style(Tone::Accent),
+            columns,
+            &Indent::hanging("  → ", "    "),
+        ));
+    }
+    lines.push(Line::default());
+    let all =
+        [("r", "run preflight again"), ("e", "edit the message"), ("d", "detail"), ("Esc", "keep the draft")];
+    lines.extend(keys(&all, columns, theme));
+    lines.push(Line::default());
+    let voided = b.receipt.as_ref().map_or_else(String::new, |r| format!(" Receipt {r} was voided."));
+    lines.extend(text(&format!("No model call was made.{voided}"), Tone::Plain));
+    lines
+}
+
+fn model_error(e: &ModelError, left_ms: u64, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let mut lines = wrap_plain(&e.message, theme.style(Tone::Plain), columns, &signed(Sign::Failed, theme));
+    let wait = match (e.retry_after_s, left_ms) {
+        (None, _) => None,
+        (Some(asked), _) if theme.still => Some(format!("The server asks to wait {asked} s.")),
+        (Some(_), 0) => Some("The wait the server asked for is over.".to_owned()),
+        (Some(asked), left) => {
+            Some(format!("The server asks to wait {asked} s: {} s left.", left.div_ceil(1000)))
+        }
+    };
+    if let Some(wait) = wait {
+        lines.extend(wrap_plain(&wait, theme.style(Tone::Plain), columns, &Indent::plain("  ")));
+    }
+    if e.retryable {
+        lines.extend(keys(&[("r", "call again with a new receipt"), ("Esc", "leave it")], columns, theme));
+    }
+    lines
+}
+
+fn spent(receipt: &str, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let text = format!(
+        "Spent, outcome unknown. Receipt {receipt} was consumed, but no answer is recorded: the call may have reached \
+         the model. It is never sent again by itself; your text is in the history (↑)."
+    );
+    wrap_plain(&text, theme.style(Tone::Plain), columns, &signed(Sign::Unknown, theme))
+}
+
+fn notice(level: Level, text: &str, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let style = theme.style(if level == Level::Info { Tone::Dim } else { Tone::Plain });
+    wrap_plain(text, style, columns, &signed(level.into(), theme))
+}
