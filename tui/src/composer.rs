@@ -65,7 +65,7 @@ fn placeholder(chars: usize, taken: &[(String, String)]) -> String {
     if free(&plain) {
         return plain;
     }
-    (2_usize..).map(|n| format!("[Pasted {chars} chars #{n}]")).find(free).unwrap_or(plain)
+    (2..=taken.len() + 2).map(|n| format!("[Pasted {chars} chars #{n}]")).find(free).unwrap_or(plain)
 }
 
 /// The text being written, and the ones before it.

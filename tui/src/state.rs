@@ -82,7 +82,7 @@ pub(crate) enum Ask {
 /// One turn as the panes show it.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    pub(crate) turn: u64,
+    pub(crate) number: u64,
     pub(crate) prompt: String,
     pub(crate) recall: Option<Recall>,
     pub(crate) preflight: Option<Preflight>,
@@ -141,6 +141,7 @@ pub struct State {
     pub(crate) recall_cursor: usize,
     pub(crate) recall_open: bool,
     pub(crate) files_cursor: usize,
+    pub(crate) help_cursor: usize,
     pub(crate) receipts: Receipts,
     pub(crate) instructions: Option<Instructions>,
     pub(crate) candidates: Vec<Candidate>,
@@ -173,6 +174,7 @@ impl State {
             recall_cursor: 0,
             recall_open: false,
             files_cursor: 0,
+            help_cursor: 0,
             receipts: Receipts::default(),
             instructions: None,
             candidates: Vec::new(),

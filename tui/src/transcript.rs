@@ -169,7 +169,7 @@ impl Transcript {
         self.scroll = Scroll::Follow;
     }
 
-    pub(crate) fn to_start(&mut self, window: Window) {
+    pub(crate) fn go_to_start(&mut self, window: Window) {
         self.go(Place { entry: 0, line: 0 }, window);
     }
 
@@ -189,6 +189,14 @@ impl Transcript {
         let place = Place { entry, line: 0 };
         if place < top || place >= self.forward(top, window.rows, window) {
             self.go(place, window);
+        }
+    }
+
+    /// While following: if the newest entry is taller than the window, shows its head and not its foot.
+    pub(crate) fn show_head(&mut self, window: Window) {
+        if let (Scroll::Follow, Some(entry)) = (self.scroll, self.entries.len().checked_sub(1)) {
+            let line = self.entries.last().map_or(0, |e| usize::from(e.gap));
+            self.go(Place { entry, line }, window);
         }
     }
 
@@ -264,9 +272,10 @@ impl Transcript {
             let gap = usize::from(entry.gap);
             entry.with_lines(window.columns, window.theme, |lines| {
                 for n in skip..lines.len() + gap {
-                    if let Some(line) = n.checked_sub(gap).and_then(|k| lines.get(k))
-                        && row < window.rows
-                    {
+                    if row >= window.rows {
+                        return;
+                    }
+                    if let Some(line) = n.checked_sub(gap).and_then(|k| lines.get(k)) {
                         act(row, line, entry, n == gap);
                     }
                     row += 1;

@@ -141,7 +141,9 @@ impl Live {
             wrap(&[piece], self.columns, &indent, Mode::Words)
         } else {
             let mut lines = render(text, self.columns.saturating_sub(left), theme);
-            lines.iter_mut().for_each(|l| l.spans.splice(0..0, indent.first.iter().cloned()).for_each(drop));
+            for line in &mut lines {
+                line.spans.splice(0..0, indent.first.iter().cloned());
+            }
             lines
         };
         if open.is_empty() || open.ends_with("\n\n") {

@@ -21,11 +21,7 @@ pub fn scrub(text: &str) -> String {
             '\r' => {}
             '\n' | '\t' => out.push(c),
             _ if c.is_control() => out.push(picture(c)),
-            _ if is_hidden(c) => {
-                out.push('‹');
-                out.push_str(&format!("U+{:04X}", u32::from(c)));
-                out.push('›');
-            }
+            _ if is_hidden(c) => out.extend(format!("‹U+{:04X}›", u32::from(c)).chars()),
             _ => out.push(c),
         }
     }
@@ -63,7 +59,7 @@ fn is_hidden(c: char) -> bool {
 
 /// Columns a terminal uses for the text.
 pub(crate) fn width(text: &str) -> usize {
-    text.graphemes(true).map(|g| g.width()).sum()
+    text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
 /// The text cut to at most `columns`, with `…` where something was cut.

@@ -31,9 +31,10 @@ impl Indent {
         Self { first: vec![Span::raw(first.to_owned())], rest: vec![Span::raw(rest.to_owned())] }
     }
 
-    fn columns(&self) -> usize {
+    /// Columns left of the first line and of the others.
+    fn columns(&self) -> (usize, usize) {
         let of = |spans: &[Span<'_>]| spans.iter().map(|s| super::width(&s.content)).sum::<usize>();
-        of(&self.first).max(of(&self.rest))
+        (of(&self.first), of(&self.rest))
     }
 }
 
@@ -84,7 +85,9 @@ fn split_lines(pieces: &[Piece]) -> Vec<Vec<Piece>> {
 }
 
 struct Fill<'a> {
+    /// Columns for text on the line that is being filled, and on those after it.
     room: usize,
+    later: usize,
     indent: &'a Indent,
     lines: Vec<Line<'static>>,
     spans: Vec<Span<'static>>,
@@ -94,8 +97,9 @@ struct Fill<'a> {
 impl<'a> Fill<'a> {
     fn new(columns: usize, indent: &'a Indent) -> Self {
         // Two columns always fit the widest grapheme; a terminal that narrow shows clipped lines instead of none.
-        let room = columns.saturating_sub(indent.columns()).max(2);
-        Self { room, indent, lines: Vec::new(), spans: Vec::new(), used: 0 }
+        let (first, rest) = indent.columns();
+        let (room, later) = (columns.saturating_sub(first).max(2), columns.saturating_sub(rest).max(2));
+        Self { room, later, indent, lines: Vec::new(), spans: Vec::new(), used: 0 }
     }
 
     fn words(&mut self, line: &[Piece]) {
@@ -148,6 +152,7 @@ impl<'a> Fill<'a> {
         spans.append(&mut self.spans);
         self.lines.push(Line::from(spans));
         self.used = 0;
+        self.room = self.later;
     }
 
     fn finish(mut self) -> Vec<Line<'static>> {

@@ -53,7 +53,7 @@ pub(super) fn take(state: &mut State, news: AppEvent) -> Vec<Effect> {
 }
 
 fn push(state: &mut State, body: Body) {
-    let turn = state.turns.last().map_or(0, |t| t.turn);
+    let turn = state.turns.last().map_or(0, |t| t.number);
     state.transcript.push(turn, body);
 }
 
@@ -65,7 +65,7 @@ fn ask(state: &mut State, ask: Ask) {
 fn start(state: &mut State, turn: u64, prompt: &str) {
     state.in_flight = None;
     state.composer.learn(prompt);
-    state.turns.push(Turn { turn, prompt: prompt.to_owned(), ..Turn::default() });
+    state.turns.push(Turn { number: turn, prompt: prompt.to_owned(), ..Turn::default() });
     state.transcript.push(turn, Body::Prompt(scrub(prompt)));
     state.phase = Phase::Preflight { done: 0, total: STEPS, ms: 0 };
     if state.selected.is_none() {
@@ -81,7 +81,7 @@ fn step(state: &mut State, done: u32, total: u32, ms: u64) {
 }
 
 fn turn_mut(state: &mut State, turn: u64) -> Option<&mut Turn> {
-    state.turns.iter_mut().rfind(|t| t.turn == turn)
+    state.turns.iter_mut().rfind(|t| t.number == turn)
 }
 
 fn preflight(state: &mut State, mut p: Preflight) {
@@ -116,11 +116,14 @@ fn recall(state: &mut State, mut r: Recall) {
 
 fn clean_instructions(mut i: Instructions) -> Instructions {
     i.host = scrub_line(&i.host);
+    let prefix = format!("{}:", i.host);
     for row in &mut i.rows {
         let InstructionRow { id, path, sha, state, reason, .. } = row;
-        for field in [id, path, sha, state, reason] {
+        for field in [&mut *id, path, sha, state, reason] {
             *field = scrub_line(field);
         }
+        // The title names the host; each row need not.
+        *id = id.strip_prefix(&prefix).unwrap_or(id).to_owned();
     }
     i
 }
@@ -143,8 +146,9 @@ fn clean_detail(mut d: ReceiptDetail) -> ReceiptDetail {
     d
 }
 
-fn clean_verdict(v: Verdict) -> Verdict {
-    Verdict { ok: v.ok, text: scrub_line(&v.text) }
+fn clean_verdict(mut v: Verdict) -> Verdict {
+    v.text = scrub_line(&v.text);
+    v
 }
 
 fn receipt(state: &mut State, row: ReceiptRow) {
@@ -167,17 +171,16 @@ fn put(rows: &mut Vec<ReceiptRow>, row: ReceiptRow) {
 
 /// The list runs from new to old; the cursor stays on the row it is on.
 fn put_first(receipts: &mut crate::state::Receipts, row: ReceiptRow) {
-    match receipts.rows.iter_mut().find(|r| r.id == row.id) {
-        Some(old) => *old = row,
-        None => {
-            receipts.rows.insert(0, row);
-            receipts.cursor += usize::from(receipts.filter.is_empty());
-        }
+    if let Some(old) = receipts.rows.iter_mut().find(|r| r.id == row.id) {
+        *old = row;
+        return;
     }
+    receipts.rows.insert(0, row);
+    receipts.cursor += usize::from(receipts.filter.is_empty());
 }
 
 fn delta(state: &mut State, text: &str) {
-    let turn = state.turns.last().map_or(0, |t| t.turn);
+    let turn = state.turns.last().map_or(0, |t| t.number);
     state.transcript.delta(turn, &scrub(text));
 }
 
@@ -201,6 +204,10 @@ fn tool_result(state: &mut State, ok: bool, line: &str) {
 fn end(state: &mut State, how: End) {
     state.transcript.end_answer(how);
     state.phase = Phase::Idle;
+    // Ended without ever having been shown: the text is the person's again.
+    if let Some(prompt) = state.in_flight.take() {
+        give_back(state, &prompt);
+    }
 }
 
 fn blocked(state: &mut State, mut b: Blocked) {
@@ -217,6 +224,7 @@ fn blocked(state: &mut State, mut b: Blocked) {
     end(state, End::Done);
     give_back(state, &b.draft.clone());
     state.transcript.push(b.turn, Body::Blocked { blocked: b });
+    state.transcript.show_head(state.window());
     state.focus = Focus::Card;
 }
 
@@ -254,7 +262,7 @@ fn interrupted(state: &mut State) {
     state.phase = Phase::Idle;
     let sent = state.in_flight.take();
     let open = state.transcript.end_answer(End::Interrupted);
-    let current = state.turns.last().map_or(0, |t| t.turn);
+    let current = state.turns.last().map_or(0, |t| t.number);
     let shown = |b: &Body| matches!(b, Body::Answer { .. } | Body::Tool { .. });
     let anything = open || state.transcript.entries().iter().any(|e| e.turn == current && shown(&e.body));
     let text = if sent.is_none() && anything {

@@ -239,7 +239,7 @@ fn select(state: &mut State, up: bool) {
     let last = state.turns.len().saturating_sub(1);
     let now = state.selected.unwrap_or(state.turns.len());
     let next = if up { now.saturating_sub(1) } else { (now + 1).min(last) };
-    let Some(turn) = state.turns.get(next).map(|t| t.turn) else { return };
+    let Some(turn) = state.turns.get(next).map(|t| t.number) else { return };
     state.selected = Some(next);
     state.recall_cursor = 0;
     let window = state.window();
@@ -250,7 +250,7 @@ fn select(state: &mut State, up: bool) {
 
 /// The answer's source, as the model wrote it.
 fn copy_answer(state: &mut State) -> Vec<Effect> {
-    let Some(turn) = state.shown_turn().map(|t| t.turn) else { return Vec::new() };
+    let Some(turn) = state.shown_turn().map(|t| t.number) else { return Vec::new() };
     let parts = state.transcript.entries().iter().filter(|e| e.turn == turn);
     let answers = parts.filter(|e| matches!(e.body, Body::Answer { .. })).filter_map(|e| e.source());
     let text = answers.collect::<Vec<_>>().join("\n\n");
@@ -321,6 +321,7 @@ fn again(state: &mut State) -> Vec<Effect> {
     state.focus = Focus::Composer;
     match retry {
         Some(turn) => {
+            state.transcript.follow();
             state.phase = Phase::Preflight { done: 0, total: 4, ms: 0 };
             vec![Effect::Retry { turn }]
         }

@@ -126,7 +126,7 @@ fn scroll(state: &mut State, key: KeyEvent) -> bool {
         KeyCode::PageDown => state.transcript.down(page, window),
         KeyCode::Up if shift => state.transcript.up(STEP_ROWS, window),
         KeyCode::Down if shift => state.transcript.down(STEP_ROWS, window),
-        KeyCode::Home if control => state.transcript.to_start(window),
+        KeyCode::Home if control => state.transcript.go_to_start(window),
         KeyCode::End if control || !in_text => state.transcript.follow(),
         _ => return false,
     }

@@ -66,7 +66,7 @@ fn tick(state: &mut State, ms: u64) {
     state.frame = state.frame.wrapping_add(1);
     match &mut state.phase {
         Phase::Preflight { ms: shown, .. } | Phase::Calling { ms: shown } => {
-            *shown = shown.saturating_add(ms)
+            *shown = shown.saturating_add(ms);
         }
         Phase::Idle => count_down(state, ms),
         Phase::Stopping => {}

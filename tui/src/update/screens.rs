@@ -6,6 +6,7 @@ use super::chat;
 use crate::data::InstructionHost;
 use crate::event::Effect;
 use crate::state::{Ask, Focus, Screen, State};
+use crate::view::help::KEYS;
 use crate::view::receipts::detail_lines;
 
 pub(super) fn ask(state: &mut State, key: KeyEvent) -> Vec<Effect> {
@@ -16,7 +17,7 @@ pub(super) fn ask(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     };
     match key.code {
         KeyCode::Up | KeyCode::Char('k') | KeyCode::BackTab => {
-            state.ask_cursor = state.ask_cursor.saturating_sub(1)
+            state.ask_cursor = state.ask_cursor.saturating_sub(1);
         }
         KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => {
             state.ask_cursor = (state.ask_cursor + 1).min(count.saturating_sub(1));
@@ -59,8 +60,13 @@ fn answer(state: &mut State, question: &Ask) -> Vec<Effect> {
 }
 
 pub(super) fn help(state: &mut State, key: KeyEvent) -> Vec<Effect> {
-    if matches!(key.code, KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | '?')) {
+    // On a narrow screen each key takes up to three lines.
+    let mut cursor = state.help_cursor;
+    if list(&mut cursor, KEYS.len() * 3, key) {
+        state.help_cursor = cursor;
+    } else if matches!(key.code, KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | '?')) {
         state.screen = Screen::Chat;
+        state.help_cursor = 0;
     }
     Vec::new()
 }
@@ -117,7 +123,7 @@ pub(super) fn files(state: &mut State, key: KeyEvent) -> Vec<Effect> {
             match chosen {
                 Some(candidate) => return vec![Effect::ConfirmRemember(candidate.id.clone())],
                 None => {
-                    state.hint = Some("c confirms a proposed rule: choose one below the files".to_owned())
+                    state.hint = Some("c confirms a proposed rule: choose one below the files".to_owned());
                 }
             }
         }

@@ -95,7 +95,7 @@ fn transcript(state: &State, layout: &Layout, buffer: &mut Buffer) {
     let theme = state.theme();
     let window = layout.window(theme);
     let area = layout.transcript;
-    let selected = state.selected.and_then(|n| state.turns.get(n)).map(|t| t.turn);
+    let selected = state.selected.and_then(|n| state.turns.get(n)).map(|t| t.number);
     state.transcript.visible(window, |row, line, entry, first| {
         let Some(place) = area.rows().nth(row) else { return };
         let indent = u16::try_from(entry.indent()).unwrap_or(0);
@@ -172,7 +172,7 @@ fn standing(state: &State) -> Vec<Item> {
         items.push(item(1, theme.span(Tone::Plain, &*state.model)));
     }
     if let Some(turn) = state.turns.last() {
-        items.push(item(4, theme.span(Tone::Plain, format!("turn {}", turn.turn))));
+        items.push(item(4, theme.span(Tone::Plain, format!("turn {}", turn.number))));
     }
     let (input, output) = (state.usage.input, state.usage.output);
     if input + output > 0 {
@@ -198,20 +198,21 @@ fn failed_provider(state: &State) -> Option<Item> {
 fn phase(state: &State) -> Item {
     let theme = state.theme();
     let seconds = |ms: u64| if ms < 1000 { String::new() } else { format!(" · {} s", ms / 1000) };
-    let spin = |text: String| theme.span(Tone::Accent, format!(" {} {text}", theme.spinner(state.frame)));
+    let moving = |text: String| theme.span(Tone::Accent, format!(" {} {text}", theme.spinner(state.frame)));
     let span = match state.phase {
         Phase::Preflight { done, total, ms } => {
-            spin(format!("preflight {done}/{total} · {} · Esc cancels", duration(ms)))
+            moving(format!("preflight {done}/{total} · {} · Esc cancels", duration(ms)))
         }
-        Phase::Calling { ms } if theme.still => spin(format!("answering · Esc stops{}", seconds(ms))),
-        Phase::Calling { ms } => spin(format!("answering{} · Esc stops", seconds(ms))),
-        Phase::Stopping => spin("stopping".to_owned()),
+        Phase::Calling { ms } if theme.still => moving(format!("answering · Esc stops{}", seconds(ms))),
+        Phase::Calling { ms } => moving(format!("answering{} · Esc stops", seconds(ms))),
+        Phase::Stopping => moving("stopping".to_owned()),
         Phase::Idle => {
             let blocked =
                 state.focus == Focus::Card || state.turns.last().is_some_and(|t| t.blocked.is_some());
-            match blocked && state.has_card() {
-                true => theme.span(Tone::Bad, format!(" {} {}", theme.sign(Sign::Failed), card_word(state))),
-                false => theme.span(Tone::Good, format!(" {} ready", theme.sign(Sign::Loaded))),
+            if blocked && state.has_card() {
+                theme.span(Tone::Bad, format!(" {} {}", theme.sign(Sign::Failed), card_word(state)))
+            } else {
+                theme.span(Tone::Good, format!(" {} ready", theme.sign(Sign::Loaded)))
             }
         }
     };

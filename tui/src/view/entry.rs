@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 
 use crate::data::{Blocked, CallKind, Level, ModelError, Preflight};
 use crate::text::wrap::{Indent, Mode, Piece, wrap, wrap_plain};
-use crate::text::{duration, short};
+use crate::text::{duration, short, width};
 use crate::theme::{Sign, Theme, Tone, tone};
 use crate::transcript::{Body, End};
 
@@ -28,26 +28,25 @@ fn prompt(text: &str, columns: usize, theme: Theme) -> Vec<Line<'static>> {
 
 fn signed(sign: Sign, theme: Theme) -> Indent {
     let text = format!("{} ", theme.sign(sign));
-    let rest = " ".repeat(crate::text::width(&text));
+    let rest = " ".repeat(width(&text));
     Indent { first: vec![theme.span(tone(sign), text)], rest: vec![Span::raw(rest)] }
 }
 
 fn preflight(p: &Preflight, columns: usize, theme: Theme) -> Vec<Line<'static>> {
-    let (word, recalled) = match p.kind {
-        CallKind::Turn => ("preflight", format!(" · {} recalled", p.recalled)),
-        CallKind::Continuation => ("continuation", String::new()),
-    };
     let files = if p.files_ok == p.files { "ok" } else { "bound" };
-    let text = format!(
-        "{word} {}{recalled} · files {}/{} {files} · rcpt {} {} · +{} tok",
-        duration(p.ms),
-        p.files_ok,
-        p.files,
-        p.receipt,
-        p.state.word(),
-        short(p.injected_tokens),
-    );
-    wrap_plain(&text, theme.style(Tone::Dim), columns, &signed(p.state.into(), theme))
+    let word = match p.kind {
+        CallKind::Turn => "preflight",
+        CallKind::Continuation => "continuation",
+    };
+    let mut parts = vec![format!("{word} {}", duration(p.ms))];
+    if p.kind == CallKind::Turn {
+        parts.push(format!("{} recalled", p.recalled));
+    }
+    parts.push(format!("files {}/{} {files}", p.files_ok, p.files));
+    parts.push(format!("rcpt {} {}", p.receipt, p.state.word()));
+    parts.push(format!("+{} tok", short(p.injected_tokens)));
+    let parts = parts.into_iter().map(|text| vec![theme.span(Tone::Dim, text)]).collect();
+    flow(parts, " · ", columns, &signed(p.state.into(), theme), theme)
 }
 
 fn ending(source: &str, end: Option<&End>, columns: usize, theme: Theme) -> Vec<Line<'static>> {
@@ -85,19 +84,36 @@ fn tool(
 
 /// Key and what it does, in a row that breaks between two of them.
 fn keys(all: &[(&str, &str)], columns: usize, theme: Theme) -> Vec<Line<'static>> {
-    let mut lines: Vec<Line<'static>> = Vec::new();
-    let mut used = columns;
-    for (key, does) in all {
-        let (key, does) = (theme.span(Tone::Accent, format!("{key} ")), Span::raw(format!("{does}    ")));
-        let width = crate::text::width(&key.content) + crate::text::width(does.content.trim_end());
-        if used + width > columns {
-            lines.push(Line::from("  "));
-            used = 2;
+    let part = |(key, does): &(&str, &str)| {
+        vec![theme.span(Tone::Accent, format!("{key} ")), Span::raw((*does).to_owned())]
+    };
+    flow(all.iter().map(part).collect(), "    ", columns, &Indent::plain("  "), theme)
+}
+
+/// Parts in a row, with `gap` between neighbours; a line breaks only between two parts.
+fn flow(
+    parts: Vec<Vec<Span<'static>>>,
+    gap: &str,
+    columns: usize,
+    indent: &Indent,
+    theme: Theme,
+) -> Vec<Line<'static>> {
+    let wide = |spans: &[Span<'_>]| spans.iter().map(|s| width(&s.content)).sum::<usize>();
+    let mut lines = vec![Line::from(indent.first.clone())];
+    let mut used = wide(&indent.first);
+    for (n, part) in parts.into_iter().enumerate() {
+        let Some(line) = lines.last_mut() else { break };
+        if n > 0 && used + width(gap) + wide(&part) > columns {
+            used = wide(&indent.rest) + wide(&part);
+            lines.push(Line::from([indent.rest.clone(), part].concat()));
+            continue;
         }
-        used += width + 4;
-        if let Some(line) = lines.last_mut() {
-            line.spans.extend([key, does]);
+        if n > 0 {
+            line.spans.push(theme.span(Tone::Dim, gap));
+            used += width(gap);
         }
+        used += wide(&part);
+        line.spans.extend(part);
     }
     lines
 }

@@ -2,14 +2,21 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 
 use super::{draw_lines, lists};
 use crate::state::State;
 use crate::text::pad;
+use crate::text::wrap::{Indent, wrap_plain};
 use crate::theme::Tone;
 
-const KEYS: [(&str, &str); 19] = [
+/// Columns of the key's name.
+const NAME_COLUMNS: usize = 21;
+/// Below this width what a key does stands under its name.
+const NARROW_COLUMNS: u16 = 72;
+
+/// Key and what it does.
+pub(crate) const KEYS: [(&str, &str); 19] = [
     ("Enter", "send; in a list: open"),
     ("Ctrl+J", "new line (also Shift+Enter, Alt+Enter, \\ and Enter)"),
     ("Esc", "close → leave the pane → stop the running turn"),
@@ -32,14 +39,22 @@ const KEYS: [(&str, &str); 19] = [
 ];
 
 pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+    let body = lists::frame(state, ("Keys", ""), "↑↓ move · Esc back", area, buffer);
+    let lines: Vec<Line<'static>> =
+        KEYS.iter().flat_map(|(key, does)| entry(state, area.width, key, does)).collect();
+    let first = state.help_cursor.min(lines.len().saturating_sub(usize::from(body.height)));
+    draw_lines(lines.get(first..).unwrap_or_default(), body, buffer);
+}
+
+fn entry(state: &State, columns: u16, key: &str, does: &str) -> Vec<Line<'static>> {
     let theme = state.theme();
-    let body = lists::frame(state, ("Keys", ""), "Esc back", area, buffer);
-    let line = |(key, does): &(&str, &str)| {
-        Line::from(vec![
-            theme.span(Tone::Accent, pad(&format!("  {key}"), 21)),
-            Span::raw((*does).to_owned()),
-        ])
-    };
-    let lines: Vec<Line<'static>> = KEYS.iter().map(line).collect();
-    draw_lines(&lines, body, buffer);
+    let key = theme.span(Tone::Accent, pad(&format!("  {key}"), NAME_COLUMNS));
+    let plain = theme.style(Tone::Plain);
+    if columns >= NARROW_COLUMNS {
+        let indent = Indent { first: vec![key], rest: vec![" ".repeat(NAME_COLUMNS).into()] };
+        return wrap_plain(does, plain, usize::from(columns), &indent);
+    }
+    let mut lines = vec![Line::from(key)];
+    lines.extend(wrap_plain(does, plain, usize::from(columns), &Indent::plain("    ")));
+    lines
 }

@@ -1,6 +1,7 @@
 //! Where everything stands. A pure function of the size, the composer's text and the pane the person chose.
 
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use crate::state::{Pane, State};
 use crate::text::wrap::{Indent, wrap_plain};
@@ -101,7 +102,8 @@ impl Layout {
     }
 
     pub(crate) fn window(&self, theme: Theme) -> Window {
-        let columns = self.transcript.width.min(TEXT_COLUMNS_MAX);
+        // One column stays free, so that no letter touches the divider.
+        let columns = self.transcript.width.saturating_sub(1).min(TEXT_COLUMNS_MAX);
         Window { columns: usize::from(columns), rows: usize::from(self.transcript.height), theme }
     }
 }
@@ -127,7 +129,7 @@ fn composer_rows(state: &State, columns: u16, rows: u16) -> u16 {
         used += if line.len() < room {
             1
         } else {
-            wrap_plain(line, Default::default(), room, &Indent::default()).len()
+            wrap_plain(line, Style::default(), room, &Indent::default()).len()
         };
         if used >= usize::from(most) {
             return most;

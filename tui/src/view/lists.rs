@@ -46,7 +46,7 @@ fn rows(area: Rect) -> [Rect; 5] {
 pub(super) fn recall(state: &State, area: Rect, buffer: &mut Buffer) {
     let theme = state.theme();
     let turn = state.shown_turn();
-    let head = turn.map_or_else(|| "Recall".to_owned(), |t| format!("Recall · turn {}", t.turn));
+    let head = turn.map_or_else(|| "Recall".to_owned(), |t| format!("Recall · turn {}", t.number));
     let foot = "↑↓ entry · Enter whole text · y copy · Esc back";
     let body = frame(state, (&head, "what this turn was given, and why"), foot, area, buffer);
     let columns = usize::from(body.width);
@@ -54,8 +54,7 @@ pub(super) fn recall(state: &State, area: Rect, buffer: &mut Buffer) {
         let text = theme.span(Tone::Dim, format!("  {}", panes::no_recall(turn)));
         return text.render(body, buffer);
     };
-    let mut lines: Vec<Line<'static>> =
-        recall.providers.iter().map(|p| panes::provider(p, columns.min(72), theme)).collect();
+    let mut lines = panes::providers(recall, columns, theme);
     lines.push(panes::budget(recall, columns, theme));
     lines.push(Line::default());
     let fixed = lines.len();

@@ -4,7 +4,7 @@ mod ask;
 mod bar;
 mod chrome;
 pub(crate) mod entry;
-mod help;
+pub(crate) mod help;
 pub(crate) mod layout;
 mod lists;
 mod panes;

@@ -72,8 +72,8 @@ fn recall(state: &State, columns: usize, rows: usize) -> Vec<Line<'static>> {
     let turn = state.shown_turn();
     let recall = turn.and_then(|t| t.recall.as_ref());
     let head = match (turn, recall) {
-        (Some(t), Some(r)) => format!("Recall · turn {} · {}", t.turn, duration(r.ms)),
-        (Some(t), None) => format!("Recall · turn {}", t.turn),
+        (Some(t), Some(r)) => format!("Recall · turn {} · {}", t.number, duration(r.ms)),
+        (Some(t), None) => format!("Recall · turn {}", t.number),
         (None, _) => "Recall".to_owned(),
     };
     let mut lines = vec![title(&head, focused, columns, theme)];
@@ -81,7 +81,7 @@ fn recall(state: &State, columns: usize, rows: usize) -> Vec<Line<'static>> {
         lines.push(Line::from(theme.span(Tone::Dim, format!("  {}", no_recall(turn)))));
         return lines;
     };
-    lines.extend(recall.providers.iter().map(|p| provider(p, columns, theme)));
+    lines.extend(providers(recall, columns, theme));
     lines.push(budget(recall, columns, theme));
     lines.push(Line::default());
     let (all, cursor) = recall_items(state, recall, columns, focused);
@@ -98,15 +98,20 @@ fn recall(state: &State, columns: usize, rows: usize) -> Vec<Line<'static>> {
 
 pub(super) fn no_recall(turn: Option<&Turn>) -> &'static str {
     match turn {
-        None => "nothing yet: it runs before the first call",
-        Some(t) if t.blocked.is_some() => "not run: the turn was blocked before",
+        None => "nothing yet",
+        Some(t) if t.blocked.is_some() => "not run",
         Some(_) => "not run yet",
     }
 }
 
-pub(super) fn provider(p: &ProviderRow, columns: usize, theme: Theme) -> Line<'static> {
+pub(super) fn providers(r: &Recall, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let longest = r.providers.iter().map(|p| width(&p.id)).max().unwrap_or(0);
+    let name = longest.min(columns.saturating_sub(34).max(6));
+    r.providers.iter().map(|p| provider(p, name, columns, theme)).collect()
+}
+
+fn provider(p: &ProviderRow, name: usize, columns: usize, theme: Theme) -> Line<'static> {
     let sign = Sign::from(p.status);
-    let name = columns.saturating_sub(30).clamp(6, 20);
     let mut spans = vec![
         theme.span(tone(sign), format!("  {} ", theme.sign(sign))),
         Span::raw(pad(&p.id, name)),
@@ -114,8 +119,8 @@ pub(super) fn provider(p: &ProviderRow, columns: usize, theme: Theme) -> Line<'s
     ];
     let time = duration(p.ms);
     let rest = match &p.reason {
-        Some(reason) => format!(" {reason} {time}{}", if p.required { " (required)" } else { " (opt.)" }),
-        None => format!(" {:>3}  {time}", p.items),
+        Some(reason) => format!(" {reason} {time} {}", if p.required { "(required)" } else { "(opt.)" }),
+        None => format!(" {:>2}  {time}", p.items),
     };
     let room = columns.saturating_sub(name + 12);
     spans.push(theme.span(if p.reason.is_some() { Tone::Plain } else { Tone::Dim }, fit(&rest, room)));
@@ -248,11 +253,15 @@ fn receipts(state: &State, columns: usize) -> Vec<Line<'static>> {
 
 fn receipt(r: &ReceiptRow, columns: usize, theme: Theme) -> Line<'static> {
     let turn = r.turn.map(|t| format!("turn {t}")).unwrap_or_default();
-    let rest = format!(" {} {turn} {}", r.at, r.kind);
+    let kind = if r.kind == "turn" { "" } else { r.kind.as_str() };
+    let rest = format!(" {} {turn} {kind}", r.at);
     Line::from(vec![
         Span::raw(format!("  {} ", r.short)),
         theme.marked(r.state.into(), r.state.word()),
-        theme.span(Tone::Dim, fit(&rest, columns.saturating_sub(width(&r.short) + 14))),
+        theme.span(
+            Tone::Dim,
+            fit(rest.trim_end(), columns.saturating_sub(width(&r.short) + width(r.state.word()) + 6)),
+        ),
     ])
 }
 
@@ -273,7 +282,7 @@ fn recall_strip(state: &State, columns: usize) -> Line<'static> {
         }
     }
     if let Some(n) = state.selected.and_then(|n| state.turns.get(n)) {
-        left.insert(1, item(1, theme.span(Tone::Brand, format!("▸ turn {}", n.turn))));
+        left.insert(1, item(1, theme.span(Tone::Brand, format!("▸ turn {}", n.number))));
     }
     bar(left, vec![item(0, theme.span(Tone::Dim, "F2"))], &Span::raw("  "), columns.saturating_sub(1))
 }

@@ -14,6 +14,8 @@ use crate::theme::{Sign, Theme, Tone, tone};
 
 /// Rows of the list while a receipt is shown below it, at most.
 const LIST_ROWS_MAX: usize = 8;
+/// From this width on a row has all its columns.
+const WIDE_COLUMNS: usize = 64;
 
 pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     let receipts = &state.receipts;
@@ -58,7 +60,11 @@ fn list(
     let theme = state.theme();
     let columns = usize::from(body.width);
     let height = usize::from(body.height);
-    let head = "  turn  id     state              issued     recall  files  call";
+    let head = if columns < WIDE_COLUMNS {
+        "  turn  id     state"
+    } else {
+        "  turn  id     state              issued     recall  files  call"
+    };
     theme.span(Tone::Dim, fit(head, columns)).render(body, buffer);
     let rows =
         if detail.is_some() { shown.len().clamp(1, LIST_ROWS_MAX.min(height / 3).max(1)) } else { height };
@@ -96,7 +102,11 @@ fn row(r: &ReceiptRow, here: bool, columns: usize, theme: Theme) -> Line<'static
     let turn = r.turn.map(|t| t.to_string()).unwrap_or_default();
     let word = format!("{} {}", theme.sign(sign), r.state.word());
     let style = if here { Tone::Strong } else { Tone::Plain };
-    let rest = format!(" {}  {:>6}  {:>5}  {}", pad(&r.at, 9), r.recall, r.files, call(r));
+    let rest = if columns < WIDE_COLUMNS {
+        String::new()
+    } else {
+        format!(" {}  {:>6}  {:>5}  {}", pad(&r.at, 9), r.recall, r.files, call(r))
+    };
     Line::from(vec![
         theme.span(Tone::Accent, if here { "▸ " } else { "  " }),
         theme.span(style, format!("{turn:>4}  {}  ", pad(&r.short, 5))),
