@@ -24,7 +24,11 @@ impl Id {
         let text = text.into();
         let rest_ok = |b: u8| b.is_ascii_alphanumeric() || b":_.@/+~-".contains(&b);
         let first_ok = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-        if first_ok && text.len() <= ID_CHARS_MAX && text.bytes().all(rest_ok) { Ok(Self(text)) } else { Err(IdError) }
+        if first_ok && text.len() <= ID_CHARS_MAX && text.bytes().all(rest_ok) {
+            Ok(Self(text))
+        } else {
+            Err(IdError)
+        }
     }
 
     /// The text.
