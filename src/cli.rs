@@ -87,13 +87,12 @@ impl Invocation {
             Command::State(args) => args.json(),
             Command::Sessions(args) => args.json(),
             Command::Doctor(args) => args.json,
-            // These print JSON on success, as they always have, and words on failure.
-            Command::PreflightPolicy(_)
-            | Command::RememberPropose(_)
-            | Command::RememberConfirm(_)
-            | Command::RememberRollback(_)
-            | Command::RememberPurge(_)
-            | Command::Supervise(_) => false,
+            Command::PreflightPolicy(args) => args.json,
+            Command::RememberPropose(args) => args.json,
+            Command::RememberConfirm(args) => args.json,
+            Command::RememberRollback(args) => args.json,
+            Command::RememberPurge(args) => args.json,
+            Command::Supervise(_) => false,
         };
         if json { Output::Json } else { Output::People }
     }

@@ -36,9 +36,9 @@ pub(super) struct ProposeArgs {
     /// SHA-256 of where the rule comes from
     #[arg(long, value_name = "HEX64", value_parser = digest)]
     source_digest: Option<Digest>,
-    /// Print JSON; this command always does
+    /// Print JSON; results always are
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 impl ProposeArgs {
@@ -63,9 +63,9 @@ pub(super) struct ConfirmArgs {
     /// The entry this one replaces
     #[arg(long, value_name = "ENTRY", value_parser = id)]
     supersedes: Option<Id>,
-    /// Print JSON; this command always does
+    /// Print JSON; results always are
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// List candidates and entries
@@ -85,9 +85,9 @@ pub(super) struct RollbackArgs {
     /// Yes, I am the local user and want this version back
     #[arg(long)]
     confirm_local_user: bool,
-    /// Print JSON; this command always does
+    /// Print JSON; results always are
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Delete a rule for good; only a tombstone without its text stays
@@ -99,9 +99,9 @@ pub(super) struct PurgeArgs {
     /// Yes, delete it for good
     #[arg(long)]
     confirm_local_purge: bool,
-    /// Print JSON; this command always does
+    /// Print JSON; results always are
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Stores a candidate.
