@@ -14,6 +14,7 @@ pub mod screen;
 pub mod seams;
 pub mod span;
 pub mod state_dir;
+mod strict_json;
 pub mod turn;
 
 pub use failure::{Code, Detail, Field, Refusal};
