@@ -120,12 +120,14 @@ impl Invocation {
 /// Runs the command.
 pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<(), Failure> {
     // The supervisor neither needs nor gets to see the configuration.
-    if let Command::Supervise(args) = &invocation.0 {
-        return supervise::run(args);
-    }
-    let config = Config::load(&invocation.flags(), Environment::of_process())?;
+    let flags = invocation.flags();
+    let command = match invocation.0 {
+        Command::Supervise(args) => return supervise::run(args),
+        command => command,
+    };
+    let config = Config::load(&flags, Environment::of_process())?;
     report.conceal(config.secrets());
-    match invocation.0 {
+    match command {
         Command::Chat(args) => crate::chat::run(&args, &config, report),
         Command::Instructions(args) => instructions::run(&args, &config, report),
         Command::PreflightPolicy(args) => policy::run(&args, &config, report),
@@ -139,7 +141,7 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
         Command::State(args) => state::run(&args, &config, report),
         Command::Sessions(args) => sessions::run(&args, &config, report),
         Command::Doctor(_) => doctor::run(&config, report),
-        Command::Supervise(args) => supervise::run(&args),
+        Command::Supervise(args) => supervise::run(args),
     }
 }
 

@@ -27,7 +27,7 @@ impl Rooms {
     pub(super) fn open(config: &Config) -> Result<Self, Failure> {
         let project = working_directory(None).ok().and_then(|cwd| project_root(&cwd, &config.homes.home));
         let dir = StateDir::open(&config.state_dir, project.as_deref())?;
-        Ok(Self { dir, seams: system::seams()? })
+        Ok(Self { dir, seams: system::seams() })
     }
 
     /// Keyring, journal and anchor.
