@@ -164,7 +164,11 @@ impl Keys {
     pub(super) fn word(&mut self, key: &str, words: &[&str]) -> Parsed<Option<String>> {
         let Some(at) = self.maybe(key) else { return Ok(None) };
         let (path, text) = at.text()?;
-        if words.contains(&text.as_str()) { Ok(Some(text)) } else { fault(path, format!("expected {}", words.join(" or "))) }
+        if words.contains(&text.as_str()) {
+            Ok(Some(text))
+        } else {
+            fault(path, format!("expected {}", words.join(" or ")))
+        }
     }
 
     fn number_or(&mut self, key: &str, range: (u64, u64), default: u64) -> Parsed<u64> {
@@ -286,7 +290,8 @@ fn consistent(path: &str, provider: Provider) -> Parsed<Provider> {
         };
         return fault(format!("{path}.sendPrompt"), why);
     }
-    let alone = provider.args.is_empty() && provider.credential_env.is_empty() && provider.command_sha256.is_none();
+    let alone =
+        provider.args.is_empty() && provider.credential_env.is_empty() && provider.command_sha256.is_none();
     if provider.adapter == Adapter::LedgerV1 && !alone {
         return fault(path, "the embedded ledger has no args, credentialEnv or commandSha256");
     }
@@ -319,7 +324,8 @@ fn credentials(list: Vec<At>) -> Parsed<Vec<String>> {
         if !(first && rest && name.len() <= 128) {
             return fault(path, "expected the name of an environment variable: A-Z, 0-9 and _");
         }
-        let loads = LOADER_NAMES.contains(&name.as_str()) || LOADER_PREFIXES.iter().any(|p| name.starts_with(p));
+        let loads =
+            LOADER_NAMES.contains(&name.as_str()) || LOADER_PREFIXES.iter().any(|p| name.starts_with(p));
         if loads {
             return fault(path, format!("{name} changes what a program loads and can't be a credential"));
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
 
 use super::edit::{self, Action, Change};
@@ -97,7 +97,9 @@ impl PolicyStore {
             return Err(rejected(format!("at most {PROFILES_MAX} profiles")));
         }
         stored.policy.revision += 1;
-        stored.history.push(json!({"event": event, "profileId": id, "at": iso(wall_ms), "authority": AUTHORITY}));
+        stored
+            .history
+            .push(json!({"event": event, "profileId": id, "at": iso(wall_ms), "authority": AUTHORITY}));
         let surplus = stored.history.len().saturating_sub(HISTORY_MAX);
         stored.history.drain(..surplus);
         self.write(&stored)?;
@@ -112,7 +114,7 @@ impl PolicyStore {
             .mode(0o600)
             .custom_flags(flags(OFlags::NOFOLLOW))
             .open(self.file.with_extension("lock"))?;
-        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        lock.lock()?;
         Ok(lock)
     }
 
@@ -160,7 +162,8 @@ fn stored(value: Value) -> Parsed<Stored> {
         }
         profiles.push(next);
     }
-    let history = keys.need("history")?.list(HISTORY_MAX)?.into_iter().map(history_item).collect::<Parsed<_>>()?;
+    let history =
+        keys.need("history")?.list(HISTORY_MAX)?.into_iter().map(history_item).collect::<Parsed<_>>()?;
     keys.end()?;
     Ok(Stored { policy: Policy { revision, profiles }, history })
 }
@@ -258,4 +261,3 @@ fn unwritable(why: &io::Error) -> Refusal {
 fn shown(why: impl std::fmt::Display) -> String {
     crate::screen::neutralise(&why.to_string()).chars().take(400).collect()
 }
-

@@ -1,0 +1,542 @@
+//! `<state>/gate/remember.sqlite`: the operations of Must-Remember, each one immediate transaction.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+
+use super::rows::{self, Candidate, CandidateStatus, Entry, EntryStatus, Event, Image, Keys, maybe, some};
+use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberScope};
+use crate::failure::{Detail, Refusal};
+use crate::ids::{Digest, Id, hex};
+use crate::receipt::keyring::Keyring;
+use crate::screen::{Refused, neutralise, screen};
+
+/// How long a writer waits for another one, milliseconds.
+const BUSY_MS: u64 = 5000;
+/// Kind of a rule that names none (upstream's).
+const KIND_DEFAULT: &str = "critical";
+
+/// Must-Remember of one state directory.
+pub struct RememberStore {
+    db: Connection,
+    keys: Keys,
+}
+
+/// A rule somebody wants remembered.
+pub struct Proposal<'a> {
+    /// The rule; white space is collapsed.
+    pub claim: &'a str,
+    /// Whom it is for.
+    pub scope: RememberScope,
+    /// Having no group, it shall also load in every group's turns.
+    pub any_group: bool,
+    /// Free word; `None` = `critical`.
+    pub kind: Option<Id>,
+    /// Digest of the prompt it came from.
+    pub source_digest: Option<Digest>,
+    /// Wall time, milliseconds.
+    pub now_ms: i64,
+}
+
+/// What a proposal came to.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+pub struct Proposed {
+    /// The candidate, new or found.
+    pub candidate: Candidate,
+    /// It stood there already.
+    pub duplicate: bool,
+}
+
+/// What a confirmation or a rollback came to.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+pub struct Confirmed {
+    /// The entry that applies now.
+    pub entry: Entry,
+    /// Sequence of the event.
+    pub revision: i64,
+}
+
+/// What a purge came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Purged {
+    /// Always true.
+    pub purged: bool,
+    /// SHA-256 of the id; what upstream's tombstone holds.
+    pub id_digest: Digest,
+    /// Sequence of the event.
+    pub revision: i64,
+    /// Whether file, write-ahead log and free pages are rid of the text already. False while another process reads:
+    /// purge once more, or let it end.
+    pub erased: bool,
+}
+
+/// Everything that is stored.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+pub struct Listing {
+    /// Oldest first.
+    pub entries: Vec<Entry>,
+    /// Oldest first.
+    pub candidates: Vec<Candidate>,
+}
+
+/// Numbers for `preflight-status`, over all scopes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Candidates that wait.
+    pub pending: usize,
+    /// Entries that apply.
+    pub active: usize,
+}
+
+/// Why an operation did nothing. Never holds a claim.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RememberError {
+    /// The store itself refuses.
+    #[error(transparent)]
+    Store(#[from] Refusal),
+    /// The claim does not pass the screen.
+    #[error("the rule was not taken: {0}")]
+    Screened(#[from] Refused),
+    /// The claim is blank.
+    #[error("the rule is blank")]
+    Blank,
+    /// The claim is too long.
+    #[error("the rule is {bytes} bytes, at most {CLAIM_BYTES_MAX} fit")]
+    TooLong {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The store is full.
+    #[error("at most {ROWS_MAX} rules and candidates are kept; purge some first")]
+    Full,
+    /// No such candidate or entry.
+    #[error("there is no {0} in Must-Remember")]
+    Unknown(Id),
+    /// The candidate was confirmed before.
+    #[error("{0} was confirmed before")]
+    NotPending(Id),
+    /// The entry to supersede does not apply.
+    #[error("{0} is not active, so it can't be superseded")]
+    NotActive(Id),
+    /// The entry to roll back to applies already.
+    #[error("{0} is active already")]
+    AlreadyActive(Id),
+    /// The entry to supersede has another scope.
+    #[error("{0} is for another scope (user, tenant, project, group or task)")]
+    OtherScope(Id),
+}
+
+impl RememberError {
+    /// The next thing to do.
+    pub fn advice(&self) -> &str {
+        match self {
+            Self::Store(refusal) => &refusal.advice,
+            Self::Screened(_) => {
+                "Word it as a fact or a preference, without credentials and without granting anything."
+            }
+            Self::Blank | Self::TooLong { .. } => {
+                "Give one short sentence with `agentspine remember-propose --claim TEXT`."
+            }
+            Self::Full
+            | Self::Unknown(_)
+            | Self::NotPending(_)
+            | Self::NotActive(_)
+            | Self::AlreadyActive(_) => "See what is stored with `agentspine remember-list`.",
+            Self::OtherScope(_) => "Propose the rule with the scope of the entry it shall replace.",
+        }
+    }
+}
+
+impl From<rusqlite::Error> for RememberError {
+    fn from(e: rusqlite::Error) -> Self {
+        Self::Store(rows::unreadable(&e))
+    }
+}
+
+impl RememberStore {
+    /// Opens the store, making an empty one (0600) where there is none. Rows are verified when they are read.
+    pub fn open(path: &Path, keyring: &Keyring) -> Result<Self, Refusal> {
+        // Two first starts at once must not both make the tables.
+        let lock = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path.with_extension("lock"));
+        let _lock =
+            lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(|e| unusable(&e.kind().to_string()))?;
+        own_file(path)?;
+        let db = connect(path).map_err(|e| rows::unreadable(&e))?;
+        let version = |name| {
+            db.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(|e| rows::unreadable(&e))
+        };
+        match (version("user_version")?, version("application_id")?) {
+            (0, 0) | (rows::SCHEMA_VERSION, rows::APPLICATION_ID) => {}
+            (newer, rows::APPLICATION_ID) => {
+                return Err(unusable(&format!("it was written by a newer version ({newer})")));
+            }
+            _ => return Err(unusable("it is the database of another program")),
+        }
+        let tables = format!(
+            "BEGIN IMMEDIATE; {} PRAGMA user_version = {}; PRAGMA application_id = {}; COMMIT;",
+            rows::TABLES,
+            rows::SCHEMA_VERSION,
+            rows::APPLICATION_ID
+        );
+        db.execute_batch(&tables).map_err(|e| rows::unreadable(&e))?;
+        Ok(Self { db, keys: Keys::of(keyring) })
+    }
+
+    /// Makes a pending candidate, or finds the one that has the same claim and scope.
+    pub fn propose(&self, proposal: Proposal<'_>) -> Result<Proposed, RememberError> {
+        let claim = proposal.claim.split_whitespace().collect::<Vec<_>>().join(" ");
+        if neutralise(&claim).trim().is_empty() {
+            return Err(RememberError::Blank);
+        }
+        if claim.len() > CLAIM_BYTES_MAX {
+            return Err(RememberError::TooLong { bytes: claim.len() });
+        }
+        screen(&claim)?;
+        let tx = self.write()?;
+        let image = Image::load(&tx, &self.keys)?;
+        let ids = self.candidate_ids(&claim, &proposal)?;
+        if let Some(found) = image.candidates.iter().find(|candidate| ids.contains(&candidate.id)) {
+            return Ok(Proposed { candidate: found.clone(), duplicate: true });
+        }
+        if image.candidates.len() >= ROWS_MAX {
+            return Err(RememberError::Full);
+        }
+        let candidate = Candidate {
+            id: ids.into_iter().next().ok_or(rusqlite::Error::InvalidQuery)?,
+            kind: proposal.kind.map_or_else(|| id(KIND_DEFAULT), Ok)?,
+            claim,
+            scope: proposal.scope,
+            any_group: proposal.any_group,
+            source_digest: proposal.source_digest,
+            status: CandidateStatus::PendingConfirmation,
+            observed_at: proposal.now_ms,
+            authority: "context-only",
+        };
+        rows::insert_candidate(&tx, &self.keys, &candidate)?;
+        let event =
+            Event { event: "proposed".into(), id: candidate.id.to_string(), lineage: None, active: None };
+        rows::insert_event(&tx, &self.keys, &event, proposal.now_ms)?;
+        tx.commit()?;
+        Ok(Proposed { candidate, duplicate: false })
+    }
+
+    /// Makes a pending candidate an entry that applies, as the person confirmed; with `supersedes`, as the next version of
+    /// an active entry of the same scope.
+    pub fn confirm(
+        &self,
+        candidate: &Id,
+        supersedes: Option<&Id>,
+        now_ms: i64,
+    ) -> Result<Confirmed, RememberError> {
+        let tx = self.write()?;
+        let image = Image::load(&tx, &self.keys)?;
+        let found = image.candidates.iter().find(|one| one.id == *candidate);
+        let candidate = found.ok_or_else(|| RememberError::Unknown(candidate.clone()))?;
+        if candidate.status == CandidateStatus::Confirmed {
+            return Err(RememberError::NotPending(candidate.id.clone()));
+        }
+        if image.entries.len() >= ROWS_MAX {
+            return Err(RememberError::Full);
+        }
+        let previous = supersedes.map(|previous| superseded(&image, candidate, previous)).transpose()?;
+        let entry = self.entry(&image, candidate, previous, now_ms)?;
+        rows::insert_entry(&tx, &self.keys, &entry)?;
+        let revision = self.activate(&tx, "confirmed", &entry, now_ms)?;
+        tx.commit()?;
+        Ok(Confirmed { entry, revision })
+    }
+
+    /// Makes an earlier entry the one that applies in its lineage; no other lineage is touched.
+    pub fn rollback(&self, entry: &Id, now_ms: i64) -> Result<Confirmed, RememberError> {
+        let tx = self.write()?;
+        let image = Image::load(&tx, &self.keys)?;
+        let found = image.entries.into_iter().find(|one| one.id == *entry);
+        let mut entry = found.ok_or_else(|| RememberError::Unknown(entry.clone()))?;
+        if entry.status == EntryStatus::Active {
+            return Err(RememberError::AlreadyActive(entry.id));
+        }
+        entry.status = EntryStatus::Active;
+        let revision = self.activate(&tx, "rolled-back", &entry, now_ms)?;
+        tx.commit()?;
+        Ok(Confirmed { entry, revision })
+    }
+
+    /// Deletes an entry and its candidate (or a candidate and its entries) for good and keeps events without content.
+    /// Works on rows that do not verify, too. No earlier version becomes active by it.
+    pub fn purge(&self, id: &Id, now_ms: i64) -> Result<Purged, RememberError> {
+        let tx = self.write()?;
+        let (entries, candidates) = self.related(&tx, id)?;
+        if entries.is_empty() && candidates.is_empty() && !self.has_broken_event(&tx, id)? {
+            return Err(RememberError::Unknown(id.clone()));
+        }
+        let mut revision = 0;
+        let bare =
+            if entries.is_empty() && candidates.is_empty() { vec![id.to_string()] } else { candidates };
+        let gone =
+            entries.iter().map(|(id, lineage)| (id, Some(lineage))).chain(bare.iter().map(|id| (id, None)));
+        for (id, lineage) in gone {
+            let active = match lineage {
+                Some(lineage) => rows::active_now(&tx, &self.keys, lineage)?.filter(|active| active != id),
+                None => None,
+            };
+            let event = Event { event: "purged".into(), id: id.clone(), lineage: lineage.cloned(), active };
+            revision = rows::insert_event(&tx, &self.keys, &event, now_ms)?;
+            for table in ["entry", "candidate"] {
+                tx.execute(&format!("DELETE FROM {table} WHERE id = ?"), params![id])?;
+            }
+            rows::delete_broken_events(&tx, &self.keys, id)?;
+        }
+        tx.commit()?;
+        let id_digest = Digest::of(id.as_str().as_bytes());
+        Ok(Purged { purged: true, id_digest, revision, erased: self.erase() })
+    }
+
+    /// All entries and candidates.
+    pub fn list(&self) -> Result<Listing, Refusal> {
+        let image = self.image()?;
+        Ok(Listing { entries: image.entries, candidates: image.candidates })
+    }
+
+    /// What applies to a turn, sorted by id.
+    pub fn active(
+        &self,
+        user: &Id,
+        tenant: &Id,
+        project: &Id,
+        group: Option<&Id>,
+        task: Option<&Id>,
+    ) -> Result<Vec<Active>, Refusal> {
+        let applies = |entry: &Entry| {
+            let scope = &entry.scope;
+            let grouped = match (&scope.group_id, group) {
+                (Some(own), group) => group == Some(own),
+                (None, Some(_)) => entry.any_group,
+                (None, None) => true,
+            };
+            entry.status == EntryStatus::Active
+                && scope.user_id == *user
+                && scope.tenant_id == *tenant
+                && scope.project_id.as_ref().is_none_or(|own| own == project)
+                && grouped
+                && scope.task_id.as_ref().is_none_or(|own| task == Some(own))
+        };
+        let mut active: Vec<Active> = self
+            .image()?
+            .entries
+            .into_iter()
+            .filter(applies)
+            .map(|entry| Active {
+                id: entry.id,
+                version: entry.version,
+                checksum: entry.checksum,
+                claim: entry.claim,
+            })
+            .collect();
+        active.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(active)
+    }
+
+    /// Numbers for status.
+    pub fn counts(&self) -> Result<Counts, Refusal> {
+        let image = self.image()?;
+        let waits = |candidate: &&Candidate| candidate.status == CandidateStatus::PendingConfirmation;
+        let applies = |entry: &&Entry| entry.status == EntryStatus::Active;
+        Ok(Counts {
+            pending: image.candidates.iter().filter(waits).count(),
+            active: image.entries.iter().filter(applies).count(),
+        })
+    }
+
+    /// One consistent, verified picture.
+    fn image(&self) -> Result<Image, Refusal> {
+        let tx = self.db.unchecked_transaction().map_err(|e| rows::unreadable(&e))?;
+        Image::load(&tx, &self.keys)
+    }
+
+    fn write(&self) -> Result<Transaction<'_>, RememberError> {
+        Ok(Transaction::new_unchecked(&self.db, TransactionBehavior::Immediate)?)
+    }
+
+    /// The id under each key, current first, so that a rotation does not make a second candidate of the same rule.
+    fn candidate_ids(&self, claim: &str, proposal: &Proposal<'_>) -> Result<Vec<Id>, RememberError> {
+        let (scope, text) = (&proposal.scope, |id: &Option<Id>| maybe(id.as_ref().map(Id::as_str)));
+        let parts = [
+            some(claim),
+            some(scope.user_id.as_str()),
+            some(scope.tenant_id.as_str()),
+            text(&scope.project_id),
+            text(&scope.group_id),
+            text(&scope.task_id),
+            vec![u8::from(proposal.any_group)],
+        ];
+        let digests = self.keys.digests("candidate id", &parts);
+        digests.iter().map(|digest| short_id("remember-candidate:", digest)).collect()
+    }
+
+    fn entry(
+        &self,
+        image: &Image,
+        candidate: &Candidate,
+        previous: Option<&Entry>,
+        now_ms: i64,
+    ) -> Result<Entry, RememberError> {
+        let lineage = previous.map(|entry| entry.lineage.clone());
+        let versions = image.entries.iter().filter(|entry| Some(&entry.lineage) == lineage.as_ref());
+        let version = versions.map(|entry| entry.version).max().unwrap_or_default() + 1;
+        // The revision makes the id of a rule that was purged and confirmed again another one.
+        let parts = [
+            some(candidate.id.as_str()),
+            version.to_le_bytes().to_vec(),
+            image.revision.to_le_bytes().to_vec(),
+        ];
+        let first = |kind, parts: &[Vec<u8>]| self.keys.digests(kind, parts).into_iter().next();
+        let digest = first("entry id", &parts).ok_or(rusqlite::Error::InvalidQuery)?;
+        let id = short_id("remember:", &digest)?;
+        Ok(Entry {
+            lineage: lineage.unwrap_or_else(|| id.clone()),
+            id,
+            candidate_id: candidate.id.clone(),
+            version,
+            supersedes: previous.map(|entry| entry.id.clone()),
+            kind: candidate.kind.clone(),
+            claim: candidate.claim.clone(),
+            checksum: first("claim", &[some(&candidate.claim)]).ok_or(rusqlite::Error::InvalidQuery)?,
+            scope: candidate.scope.clone(),
+            any_group: candidate.any_group,
+            source_digest: candidate.source_digest,
+            status: EntryStatus::Active,
+            confirmed_at: now_ms,
+            retention: "until-local-user-deletes",
+            confirmation: "explicit-local-user",
+            authority: "context-only",
+        })
+    }
+
+    fn activate(
+        &self,
+        tx: &Transaction<'_>,
+        event: &str,
+        entry: &Entry,
+        now_ms: i64,
+    ) -> Result<i64, RememberError> {
+        let event = Event {
+            event: event.into(),
+            id: entry.id.to_string(),
+            lineage: Some(entry.lineage.to_string()),
+            active: Some(entry.id.to_string()),
+        };
+        Ok(rows::insert_event(tx, &self.keys, &event, now_ms)?)
+    }
+
+    /// The entries (with their lineages) and candidates that a purge of this id deletes.
+    fn related(
+        &self,
+        tx: &Transaction<'_>,
+        id: &Id,
+    ) -> rusqlite::Result<(Vec<(String, String)>, Vec<String>)> {
+        let _ = self;
+        let mut entries =
+            tx.prepare("SELECT id, lineage, candidate FROM entry WHERE id = ?1 OR candidate = ?1")?;
+        let entries =
+            entries.query_map([id.as_str()], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
+        let (entries, mut candidates): (Vec<_>, Vec<String>) =
+            entries.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().unzip();
+        candidates.push(id.to_string());
+        candidates.sort();
+        candidates.dedup();
+        let stands =
+            |id: &String| tx.query_row("SELECT 1 FROM candidate WHERE id = ?", [id], |_| Ok(())).is_ok();
+        candidates.retain(stands);
+        Ok((entries, candidates))
+    }
+
+    fn has_broken_event(&self, tx: &Transaction<'_>, id: &Id) -> rusqlite::Result<bool> {
+        Ok(!rows::broken_events(tx, &self.keys, id.as_str())?.is_empty())
+    }
+
+    /// Rewrites the file without free pages and empties the write-ahead log; deleted text is in neither afterwards.
+    fn erase(&self) -> bool {
+        let rewritten = self.db.execute_batch("VACUUM").is_ok();
+        let busy = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        rewritten && busy == Ok(0)
+    }
+}
+
+fn superseded<'a>(
+    image: &'a Image,
+    candidate: &Candidate,
+    previous: &Id,
+) -> Result<&'a Entry, RememberError> {
+    let found = image.entries.iter().find(|entry| entry.id == *previous);
+    let entry = found.ok_or_else(|| RememberError::Unknown(previous.clone()))?;
+    if entry.status != EntryStatus::Active {
+        return Err(RememberError::NotActive(entry.id.clone()));
+    }
+    if entry.scope != candidate.scope {
+        return Err(RememberError::OtherScope(entry.id.clone()));
+    }
+    Ok(entry)
+}
+
+fn short_id(prefix: &str, digest: &Digest) -> Result<Id, RememberError> {
+    let half = digest.0.get(..16).unwrap_or_default();
+    id(&format!("{prefix}{}", hex(half)))
+}
+
+fn id(text: &str) -> Result<Id, RememberError> {
+    Ok(Id::new(text).map_err(|_| rusqlite::Error::InvalidQuery)?)
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    db.busy_timeout(std::time::Duration::from_millis(BUSY_MS))?;
+    db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    // No deleted text in temporary files, free pages or page gaps; no functions from a foreign schema.
+    db.execute_batch(
+        "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA recursive_triggers = ON; \
+         PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;",
+    )?;
+    db.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))?;
+    Ok(db)
+}
+
+/// Makes the file 0600 before SQLite opens it, or judges the one that stands there. A file that exists is never opened
+/// here: closing it again would drop the locks of this process's other connections (fcntl locks belong to the process).
+fn own_file(path: &Path) -> Result<(), Refusal> {
+    match File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(unusable(&e.kind().to_string())),
+    }
+    let meta = path.symlink_metadata().map_err(|e| unusable(&e.kind().to_string()))?;
+    if !meta.is_file() {
+        return Err(unusable("it is not a regular file"));
+    }
+    if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
+        return Err(unusable("others own it or may read it; `chmod 600` it"));
+    }
+    Ok(())
+}
+
+fn unusable(why: &str) -> Refusal {
+    Refusal::new(
+        Detail::StateDir,
+        format!(
+            "The Must-Remember store (gate/remember.sqlite in the state directory) cannot be used: {why}."
+        ),
+        "See `agentspine state check`.",
+    )
+}
