@@ -144,8 +144,3 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
         Command::Supervise(args) => supervise::run(args),
     }
 }
-
-/// Stands in until the room behind a command is built.
-fn not_yet() -> Result<(), Failure> {
-    Err(Failure::other("this command is not built yet", ""))
-}

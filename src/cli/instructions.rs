@@ -56,7 +56,7 @@ pub(super) fn run(args: &InstructionsArgs, config: &Config, report: &mut Report)
     Ok(())
 }
 
-fn unbound() -> Refusal {
+pub(super) fn unbound() -> Refusal {
     Refusal::new(
         Detail::HostUnbound,
         "it is not said whose instruction files are meant",

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use agentspine_gate::Refusal;
 use agentspine_gate::journal::Vault;
 use agentspine_gate::policy::{InstructionBudget, Policy, PolicyStore};
+use agentspine_gate::remember::RememberStore;
 use agentspine_gate::seams::Seams;
 use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::turn::{Host, InstructionHost};
@@ -33,6 +34,11 @@ impl Rooms {
     /// Keyring, journal and anchor.
     pub(super) fn vault(&self) -> Result<Vault, Refusal> {
         Vault::open(&self.dir, &self.seams)
+    }
+
+    /// Must-Remember.
+    pub(super) fn remember(&self) -> Result<RememberStore, Refusal> {
+        RememberStore::open(&self.dir.remember(), self.vault()?.keyring())
     }
 
     /// The local policy.

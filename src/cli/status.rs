@@ -54,13 +54,13 @@ impl Status {
     pub(super) fn read(rooms: &Rooms) -> Result<Self, Failure> {
         let policy = rooms.policy().load()?;
         let records = rooms.vault()?.list(LIST_MAX, None, None)?;
-        let (pending, active) = rooms.remember_counts()?;
+        let rules = rooms.remember()?.counts()?;
         Ok(Self {
             schema: "agentspine.preflight/v2",
             policies: policy.profiles.len(),
             required_providers: policy.required_providers(),
-            pending_memories: pending,
-            active_must_remember: active,
+            pending_memories: rules.pending,
+            active_must_remember: rules.active,
             ready_receipts: ready(&records),
             status: required(&policy),
             last_turn: records.iter().find(|record| turns::is_turn(record)).map(turns::shape),
