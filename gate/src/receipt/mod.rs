@@ -1,3 +1,4 @@
 //! Receipts: claims, canonical form, signature, keyring; the typestate that admits a call.
 
+pub mod canonical;
 pub mod keyring;
