@@ -87,13 +87,12 @@ impl Invocation {
             Command::State(args) => args.json(),
             Command::Sessions(args) => args.json(),
             Command::Doctor(args) => args.json,
-            // These print JSON on success, as they always have, and words on failure.
-            Command::PreflightPolicy(_)
-            | Command::RememberPropose(_)
-            | Command::RememberConfirm(_)
-            | Command::RememberRollback(_)
-            | Command::RememberPurge(_)
-            | Command::Supervise(_) => false,
+            Command::PreflightPolicy(args) => args.json,
+            Command::RememberPropose(args) => args.json,
+            Command::RememberConfirm(args) => args.json,
+            Command::RememberRollback(args) => args.json,
+            Command::RememberPurge(args) => args.json,
+            Command::Supervise(_) => false,
         };
         if json { Output::Json } else { Output::People }
     }
@@ -121,12 +120,14 @@ impl Invocation {
 /// Runs the command.
 pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<(), Failure> {
     // The supervisor neither needs nor gets to see the configuration.
-    if let Command::Supervise(args) = &invocation.0 {
-        return supervise::run(args);
-    }
-    let config = Config::load(&invocation.flags(), Environment::of_process())?;
+    let flags = invocation.flags();
+    let command = match invocation.0 {
+        Command::Supervise(args) => return supervise::run(args),
+        command => command,
+    };
+    let config = Config::load(&flags, Environment::of_process())?;
     report.conceal(config.secrets());
-    match invocation.0 {
+    match command {
         Command::Chat(args) => crate::chat::run(&args, &config, report),
         Command::Instructions(args) => instructions::run(&args, &config, report),
         Command::PreflightPolicy(args) => policy::run(&args, &config, report),
@@ -140,11 +141,6 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
         Command::State(args) => state::run(&args, &config, report),
         Command::Sessions(args) => sessions::run(&args, &config, report),
         Command::Doctor(_) => doctor::run(&config, report),
-        Command::Supervise(args) => supervise::run(&args),
+        Command::Supervise(args) => supervise::run(args),
     }
-}
-
-/// Stands in until the room behind a command is built.
-fn not_yet() -> Result<(), Failure> {
-    Err(Failure::other("this command is not built yet", ""))
 }

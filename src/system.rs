@@ -3,7 +3,8 @@
 //! [`SystemClock`] and [`OsRng`] are the gate's seams made real. [`harden`] runs before anything secret is read.
 
 use std::io;
-use std::sync::Arc;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, LazyLock};
 
 use agentspine_gate::os_fs::OsFs;
 use agentspine_gate::seams::{Clock, Rng, Seams};
@@ -14,16 +15,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use crate::report::Failure;
 
 /// Boot time and wall time of this machine.
-pub(crate) struct SystemClock {
-    boot_id: String,
-}
-
-impl SystemClock {
-    /// Reads the identity of this boot once.
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { boot_id: boot_id()? })
-    }
-}
+pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
     fn wall_ms(&self) -> i64 {
@@ -35,9 +27,12 @@ impl Clock for SystemClock {
     }
 
     fn boot_id(&self) -> String {
-        self.boot_id.clone()
+        BOOT_ID.clone()
     }
 }
+
+/// Identity of this boot, read once: it cannot change while the process lives.
+static BOOT_ID: LazyLock<String> = LazyLock::new(|| boot_id().unwrap_or_else(id_of_this_process));
 
 /// Counts suspend and never steps.
 #[cfg(target_os = "linux")]
@@ -50,17 +45,20 @@ fn millis(at: Timespec) -> i64 {
     at.tv_sec.saturating_mul(1000).saturating_add(i64::from(at.tv_nsec) / 1_000_000)
 }
 
-#[cfg(target_os = "linux")]
-fn boot_id() -> io::Result<String> {
-    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| BOOT_ID_CHARS.contains(&id.len()))
 }
 
+/// Length of a boot id.
+const BOOT_ID_CHARS: RangeInclusive<usize> = 32..=36;
+
 /// Without a boot id of the system a receipt lives no longer than its process: stricter, never looser.
-#[cfg(not(target_os = "linux"))]
-fn boot_id() -> io::Result<String> {
+fn id_of_this_process() -> String {
     let mut bytes = [0u8; 16];
-    OsRng.fill(&mut bytes)?;
-    Ok(agentspine_gate::ids::hex(&bytes))
+    // Zeros where even this fails; then drawing a receipt id fails too, and no call is made.
+    let _ = OsRng.fill(&mut bytes);
+    agentspine_gate::ids::hex(&bytes)
 }
 
 /// The kernel's generator.
@@ -73,11 +71,8 @@ impl Rng for OsRng {
 }
 
 /// The gate's three seams over this machine.
-pub(crate) fn seams() -> Result<Seams, Failure> {
-    let clock = SystemClock::new().map_err(|cause| {
-        Failure::other(format!("the boot id of this system cannot be read: {}", cause.kind()), "Mount /proc")
-    })?;
-    Ok(Seams { clock: Arc::new(clock), rng: Arc::new(OsRng), fs: Arc::new(OsFs) })
+pub(crate) fn seams() -> Seams {
+    Seams { clock: Arc::new(SystemClock), rng: Arc::new(OsRng), fs: Arc::new(OsFs) }
 }
 
 /// How much a process gives up before it starts to work.
@@ -134,6 +129,12 @@ mod tests {
             (32..=36).contains(&id.len()) && id.chars().all(|c| c == '-' || c.is_ascii_hexdigit()),
             "{id}"
         );
+    }
+
+    #[test]
+    fn a_process_id_stands_in_where_the_system_has_no_boot_id() {
+        assert_eq!(id_of_this_process().len(), 32);
+        assert_ne!(id_of_this_process(), id_of_this_process());
     }
 
     #[test]

@@ -13,8 +13,6 @@ use rustix::fs::{FlockOperation, OFlags};
 
 use crate::failure::{Detail, Refusal};
 
-/// Bits of a mode that let anybody but the owner in.
-const OTHERS: u32 = 0o077;
 /// Pause between two tries at a lock, milliseconds.
 const LOCK_PAUSE_MS: u32 = 2;
 /// Where a default `<state>` lies below the home directory.
@@ -243,8 +241,8 @@ fn private_dir(path: &Path) -> Result<(), Refusal> {
             "the state directory belongs to another user",
             format!("Look at it with `ls -ld {at}`; set AGENTSPINE_STATE_DIR to a directory of your own."),
         ))
-    } else if meta.mode() & OTHERS != 0 {
-        Err(refuse("others may enter the state directory", format!("Run `chmod 700 {at}`.")))
+    } else if meta.mode() & 0o777 != 0o700 {
+        Err(refuse("the state directory's mode is not 0700", format!("Run `chmod 700 {at}`.")))
     } else {
         Ok(())
     }

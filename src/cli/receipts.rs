@@ -111,18 +111,18 @@ fn summary(record: &ReceiptRecord) -> Value {
 }
 
 /// A bound field, or one of the row that recorded a refusal; null where neither has it.
-fn claim(record: &ReceiptRecord, name: &str) -> Value {
+pub(super) fn claim(record: &ReceiptRecord, name: &str) -> Value {
     let bound = record.issued.as_ref().and_then(|issued| issued.body.get("claims")?.get(name));
     let refused = || record.refused.first().and_then(|refused| refused.body.get(name));
     bound.or_else(refused).cloned().unwrap_or(Value::Null)
 }
 
-fn written(record: &ReceiptRecord) -> i64 {
+pub(super) fn written(record: &ReceiptRecord) -> i64 {
     record.issued.as_ref().or(record.refused.first()).map_or(0, |entry| entry.at_ms)
 }
 
 /// `code/detail` of the first refusal, or the name of an incident.
-fn refusal_key(record: &ReceiptRecord) -> Option<String> {
+pub(super) fn refusal_key(record: &ReceiptRecord) -> Option<String> {
     let body = &record.refused.first()?.body;
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     match (text("code"), text("detail")) {

@@ -1,12 +1,14 @@
 //! The rooms a command needs, opened the same way for all of them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use agentspine_gate::Refusal;
 use agentspine_gate::journal::Vault;
+use agentspine_gate::policy::{InstructionBudget, Policy, PolicyStore};
+use agentspine_gate::remember::RememberStore;
 use agentspine_gate::seams::Seams;
 use agentspine_gate::state_dir::StateDir;
+use agentspine_gate::turn::{Host, InstructionHost};
 
 use crate::config::Config;
 use crate::conversations::Conversations;
@@ -26,7 +28,7 @@ impl Rooms {
     pub(super) fn open(config: &Config) -> Result<Self, Failure> {
         let project = working_directory(None).ok().and_then(|cwd| project_root(&cwd, &config.homes.home));
         let dir = StateDir::open(&config.state_dir, project.as_deref())?;
-        Ok(Self { dir, seams: system::seams()? })
+        Ok(Self { dir, seams: system::seams() })
     }
 
     /// Keyring, journal and anchor.
@@ -34,9 +36,39 @@ impl Rooms {
         Vault::open(&self.dir, &self.seams)
     }
 
+    /// Must-Remember.
+    pub(super) fn remember(&self) -> Result<RememberStore, Refusal> {
+        RememberStore::open(&self.dir.remember(), self.vault()?.keyring())
+    }
+
+    /// The local policy.
+    pub(super) fn policy(&self) -> PolicyStore {
+        PolicyStore::new(&self.dir.gate_dir())
+    }
+
     /// Sessions.
     pub(super) fn conversations(&self) -> Result<Conversations, Failure> {
         Ok(Conversations::open(&self.dir.conversations_db())?)
+    }
+}
+
+/// What the local policy says about instruction files for this identity.
+pub(super) struct InstructionRules {
+    /// Accepted link targets.
+    pub links: Vec<PathBuf>,
+    /// Limits.
+    pub budget: InstructionBudget,
+}
+
+impl InstructionRules {
+    /// From the profile that matches the chat's door; the host's defaults where none does.
+    pub(super) fn of(policy: &Policy, config: &Config, host: InstructionHost) -> Result<Self, Refusal> {
+        let profile = policy.select(&config.identity, Host::Agentspine)?;
+        let budget = profile.and_then(|profile| profile.instruction_budget);
+        Ok(Self {
+            links: profile.map(|profile| profile.allowed_symlink_targets.clone()).unwrap_or_default(),
+            budget: budget.unwrap_or_else(|| InstructionBudget::default_for(host)),
+        })
     }
 }
 

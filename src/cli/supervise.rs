@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::report::Failure;
+use crate::report::{Exit, Failure};
 
 /// Supervise one provider process
 #[derive(Args)]
@@ -14,8 +14,11 @@ pub(super) struct SuperviseArgs {
     rest: Vec<OsString>,
 }
 
-/// Hands over to the runner.
-pub(super) fn run(args: &SuperviseArgs) -> Result<(), Failure> {
-    let _ = &args.rest;
-    Err(Failure::other("no supervisor in this build", ""))
+/// Hands over to the runner; its report is on stdout, so nothing else may be said there.
+pub(super) fn run(args: SuperviseArgs) -> Result<(), Failure> {
+    match agentspine_recall::supervise::supervise(args.rest.into_iter()) {
+        0 => Ok(()),
+        2 => Err(Failure::Told(Exit::Usage)),
+        _ => Err(Failure::Told(Exit::Other)),
+    }
 }

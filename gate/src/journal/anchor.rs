@@ -14,8 +14,8 @@ use super::fault;
 use crate::failure::Refusal;
 use crate::ids::Digest;
 use crate::mac::MacKey;
-use crate::receipt::keyring::Keyring;
-use crate::state_dir::{Stands, create_private, lock, open_private, shown};
+use crate::receipt::keyring::{Key, Keyring};
+use crate::state_dir::{Stands, Unfit, create_private, lock, open_private, shown};
 
 /// One slot, bytes: the size of a disk's atomic write.
 const SLOT_BYTES: usize = 512;
@@ -42,32 +42,19 @@ struct Slot {
 
 impl Slot {
     fn new(ring: &Keyring, mark: Mark, boot: &str) -> Self {
-        let key = ring.current();
-        let mac = Digest([0; 32]);
-        let mut slot = Self {
-            journal: ring.journal_id.clone(),
-            seq: mark.seq,
-            head: mark.head,
-            boot: boot.to_owned(),
-            kid: key.kid.clone(),
-            mac,
-        };
-        slot.mac = slot.with_parts(|parts| key.key.mac(ANCHOR_TYPE, parts));
+        let Key { kid, key, .. } = ring.current();
+        let (journal, boot, kid) = (ring.journal_id.clone(), boot.to_owned(), kid.clone());
+        let mut slot = Self { journal, seq: mark.seq, head: mark.head, boot, kid, mac: Digest([0; 32]) };
+        slot.mac = key.mac(ANCHOR_TYPE, &slot.parts(&slot.seq.to_be_bytes()));
         slot
     }
 
     fn holds(&self, key: &MacKey) -> bool {
-        self.with_parts(|parts| key.verify(ANCHOR_TYPE, parts, &self.mac))
+        key.verify(ANCHOR_TYPE, &self.parts(&self.seq.to_be_bytes()), &self.mac)
     }
 
-    fn with_parts<T>(&self, use_parts: impl FnOnce(&[&[u8]]) -> T) -> T {
-        use_parts(&[
-            self.journal.as_bytes(),
-            &self.seq.to_be_bytes(),
-            &self.head.0,
-            self.boot.as_bytes(),
-            self.kid.as_bytes(),
-        ])
+    fn parts<'a>(&'a self, seq: &'a [u8]) -> [&'a [u8]; 5] {
+        [self.journal.as_bytes(), seq, &self.head.0, self.boot.as_bytes(), self.kid.as_bytes()]
     }
 
     fn padded(&self) -> std::io::Result<Vec<u8>> {
@@ -93,7 +80,7 @@ impl Anchor {
     pub(super) fn create(path: &Path, ring: &Keyring, start: Mark, boot: &str) -> Result<(), Refusal> {
         let failed = |e| fault::file("anchor", &e);
         let file = match open_private(path, true) {
-            Err(crate::state_dir::Unfit::Absent) => create_private(path).map_err(failed)?,
+            Err(Unfit::Absent) => create_private(path).map_err(failed)?,
             other => other.map_err(|unfit| fault::unfit("anchor", &unfit, &shown(path)))?,
         };
         let slot = Slot::new(ring, start, boot).padded().map_err(failed)?;
@@ -151,7 +138,7 @@ impl Anchor {
 /// Whether an anchor stands at `path` that some journal has raised. Needs no key: it only ever leads to a refusal.
 pub(super) fn was_raised(path: &Path) -> Result<bool, Refusal> {
     match open_private(path, false) {
-        Err(crate::state_dir::Unfit::Absent) => Ok(false),
+        Err(Unfit::Absent) => Ok(false),
         Err(unfit) => Err(fault::unfit("anchor", &unfit, &shown(path))),
         Ok(file) => {
             let slots = slots(&file).map_err(|e| fault::file("anchor", &e))?;

@@ -130,32 +130,16 @@ impl IssuedBody {
     }
 }
 
+/// A row as it is sealed: sequence, kind, receipt, body, MAC of the row before, key name.
+pub(super) type Sealed<'a> = (u64, &'a [u8], &'a [u8], &'a [u8], &'a [u8], &'a [u8]);
+
 /// The MAC of a row.
-pub(super) fn seal(
-    key: &MacKey,
-    row: (u64, RowKind, Option<ReceiptId>),
-    body: &[u8],
-    prev: &Digest,
-    kid: &str,
-) -> Digest {
-    let (seq, kind, receipt) = row;
-    with_parts(
-        (seq, kind.as_str().as_bytes(), receipt.as_ref().map_or(&[], |id| &id.0)),
-        body,
-        &prev.0,
-        kid.as_bytes(),
-        |parts| key.mac(ROW_TYPE, parts),
-    )
+pub(super) fn seal(key: &MacKey, (seq, kind, receipt, body, prev, name): Sealed<'_>) -> Digest {
+    key.mac(ROW_TYPE, &[&seq.to_be_bytes(), kind, receipt, body, prev, name])
 }
 
-fn with_parts<T>(
-    (seq, kind, receipt): (u64, &[u8], &[u8]),
-    body: &[u8],
-    prev: &[u8],
-    kid: &[u8],
-    use_parts: impl FnOnce(&[&[u8]]) -> T,
-) -> T {
-    use_parts(&[&seq.to_be_bytes(), kind, receipt, body, prev, kid])
+fn seal_holds(key: &MacKey, (seq, kind, receipt, body, prev, name): Sealed<'_>, mac: &Digest) -> bool {
+    key.verify(ROW_TYPE, &[&seq.to_be_bytes(), kind, receipt, body, prev, name], mac)
 }
 
 /// Where the chain of a journal begins.
@@ -217,14 +201,12 @@ fn rows<P: rusqlite::ToSql>(
 fn proven(row: &rusqlite::Row<'_>, seq: u64, ring: &Keyring) -> rusqlite::Result<Option<Row>> {
     let column =
         |at: usize| row.get_ref(at).map(|value| value.as_bytes_or_null().ok().flatten().unwrap_or_default());
-    let (kind, receipt, body, prev, mac, kid) =
-        (column(1)?, column(2)?, column(3)?, column(4)?, column(5)?, column(6)?);
+    let (kind, receipt, body, prev) = (column(1)?, column(2)?, column(3)?, column(4)?);
+    let (mac, name) = (column(5)?, column(6)?);
     let typed = || {
         let mac = Digest(mac.try_into().ok()?);
-        let key = ring.for_row(std::str::from_utf8(kid).ok()?, seq)?;
-        let holds =
-            with_parts((seq, kind, receipt), body, prev, kid, |parts| key.verify(ROW_TYPE, parts, &mac));
-        if !holds {
+        let key = ring.for_row(std::str::from_utf8(name).ok()?, seq)?;
+        if !seal_holds(key, (seq, kind, receipt, body, prev, name), &mac) {
             return None;
         }
         let receipt = if receipt.is_empty() { None } else { Some(ReceiptId(receipt.try_into().ok()?)) };

@@ -129,14 +129,12 @@ impl Vault {
     /// Verifies a signature that is about to be relied on: by the current key only, in constant time, over the raw
     /// bytes. Parse them afterwards. [`Detail::Mac`] for everything else.
     pub fn verify(&self, signed: &Signed, claims: &[u8]) -> Result<(), Refusal> {
-        let key = self.keys.ring.current();
-        if signed.kid != key.kid && self.keys.ring.by_kid(&signed.kid).is_some() {
-            return Err(fault::mac("the receipt was signed with a key that has been retired since"));
+        match self.keys.ring.by_kid(&signed.kid) {
+            Some(key) if key.retired_seq.is_some() => {
+                Err(fault::mac("the receipt was signed with a key that has been retired since"))
+            }
+            key => holds(key.is_some_and(|key| chain::signature_holds(&key.key, claims, &signed.mac))),
         }
-        holds(
-            chain::signature_holds(&key.key, claims, &signed.mac)
-                && claims.len() <= canonical::CANONICAL_BYTES_MAX,
-        )
     }
 
     /// Verifies a signature for reading only: a retired key verifies what was issued before its `retiredSeq`.
@@ -147,7 +145,8 @@ impl Vault {
 
     /// Appends an issued, void, refused or outcome row; returns its sequence.
     ///
-    /// An issued body is `{"claims", "kid", "mac"}` with `claims.id` the receipt, signed by the current key.
+    /// An issued body is `{"claims", "kid", "mac"}` with `claims.id` the receipt, signed by the current key. A turn that
+    /// is refused before issue is found by session through a `sessionId` in its refused body.
     pub fn append(
         &mut self,
         kind: RowKind,
@@ -314,7 +313,10 @@ impl Pen<'_> {
         let text = text.ok_or_else(|| fault::mac("the receipt journal cannot hold such a body"))?;
         let key = self.keys.ring.current();
         let (seq, prev) = (self.tip.seq + 1, self.tip.head);
-        let mac = chain::seal(&key.key, (seq, kind, receipt), text.as_bytes(), &prev, &key.kid);
+        let id: &[u8] = receipt.as_ref().map_or(&[], |id| &id.0);
+        let sealed =
+            (seq, kind.as_str().as_bytes(), id, text.as_bytes(), prev.0.as_slice(), key.kid.as_bytes());
+        let mac = chain::seal(&key.key, sealed);
         self.insert(
             "INSERT INTO rows (seq, kind, receipt, body, prev, mac, kid) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             (sql_seq(seq), kind.as_str(), receipt.map(|id| id.0), text, prev.0, mac.0, &key.kid),

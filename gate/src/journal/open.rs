@@ -83,6 +83,8 @@ pub(super) fn first_start(dir: &StateDir, seams: &Seams, limits: Limits) -> Resu
     seams.rng.fill(&mut id).map_err(failed)?;
     let conn = schema::connect(&journal, limits, Access::Write)?;
     schema::create(&conn, &hex(&id))?;
+    // The schema into the file itself, so that the file alone says what it is.
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(|e| fault::sql(&e))?;
     let journal_id = schema::journal_id(&conn)?;
     let written = "SELECT EXISTS (SELECT 1 FROM rows) OR EXISTS (SELECT 1 FROM deliveries)";
     if conn.query_row(written, [], |row| row.get(0)).map_err(|e| fault::sql(&e))? {

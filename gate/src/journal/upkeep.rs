@@ -142,11 +142,11 @@ impl Vault {
         let kid = self.write(Durability::Now, |pen| {
             let seq = pen.tip.seq + 1;
             let old = pen.keys.ring.current().kid.clone();
-            let ring = pen.keys.ring.rotated(seq, rng.as_ref())?;
+            let rotated = pen.keys.ring.rotated(seq, rng.as_ref())?;
             // The keyring first: a crash before the commit leaves a new key and no row about it, which still holds
             // together. The other order would leave a row of a key that nobody has.
-            pen.keys.stamp = ring.save(&pen.dir.keyring()).map_err(|e| fault::file("keyring", &e))?;
-            pen.keys.ring = ring;
+            pen.keys.stamp = rotated.save(&pen.dir.keyring()).map_err(|e| fault::file("keyring", &e))?;
+            pen.keys.ring = rotated;
             let kid = pen.keys.ring.current().kid.clone();
             pen.push(RowKind::Key, None, &json!({ "kid": kid, "retired": old }), None)?;
             Ok(kid)

@@ -78,6 +78,7 @@ fn spawn(supervisor: &Supervisor, job: &Job, dir: &Path, deadline: Instant) -> i
         prefix: supervisor.args_prefix.clone(),
         deadline_ms: u64::try_from(left).unwrap_or(u64::MAX).saturating_add(DEADLINE_SLACK_MS),
         offline: job.offline,
+        plain: false,
         inside: false,
         command: job.command.clone().into(),
         args: job.args.iter().map(OsString::from).collect(),

@@ -127,9 +127,8 @@ fn job(planned: Planned, environment: Vec<(OsString, OsString)>) -> Result<Job, 
 }
 
 fn wire(query: &Query, provider: &Provider, prompt: &str) -> Result<Vec<u8>, ProviderFailure> {
-    let _ = prompt;
-    let _ = query;
-    let bytes: Vec<u8> = Vec::new();
+    let text = provider.send_prompt.then_some(prompt);
+    let bytes = query.to_wire(text);
     if bytes.len() > STDIN_BYTES_MAX {
         let message = format!("the query for provider {} is longer than the limit", provider.id);
         return Err(ProviderFailure { detail: Detail::Oversize, message });

@@ -19,7 +19,7 @@ pub(super) enum Entered {
 pub(super) fn enter(order: &Order) -> Entered {
     match () {
         () if order.inside => Entered::Here,
-        () if linux::unshare(order.offline) => {
+        () if !order.plain && linux::unshare(order.offline) => {
             linux::inside(order).map_or(Entered::Impossible, Entered::Outside)
         }
         () if order.offline => Entered::Impossible,

@@ -11,6 +11,8 @@ pub struct Order {
     pub deadline_ms: u64,
     /// Without network.
     pub offline: bool,
+    /// Never in namespaces, as on systems that give none. Given as part of [`Self::prefix`].
+    pub plain: bool,
     /// This process is the first of a fresh PID namespace.
     pub inside: bool,
     /// The provider's program, absolute.
@@ -42,6 +44,7 @@ impl Order {
             prefix: Vec::new(),
             deadline_ms: 0,
             offline: false,
+            plain: false,
             inside: false,
             command: OsString::new(),
             args: Vec::new(),
@@ -51,6 +54,7 @@ impl Order {
             match word.to_str() {
                 Some("--deadline-ms") => order.deadline_ms = number(argv.next()).ok_or(OrderError)?,
                 Some("--offline") => order.offline = true,
+                Some("--plain") => order.plain = true,
                 Some("--inside") => order.inside = true,
                 Some("--prefix") => order.prefix.push(argv.next().ok_or(OrderError)?),
                 Some("--") => break,
