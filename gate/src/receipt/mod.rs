@@ -35,7 +35,7 @@ impl Admitted {
 
     /// A request no gate admitted, for tests of what stands behind the gate.
     #[cfg(feature = "test-door")]
-    pub fn for_tests(endpoint: impl Into<String>, body: Vec<u8>) -> Self {
-        Self { endpoint: endpoint.into(), model: String::new(), body, receipt: ReceiptId([7; 16]) }
+    pub fn for_tests(endpoint: &str, body: Vec<u8>) -> Self {
+        Self { endpoint: endpoint.to_owned(), model: "test".to_owned(), body, receipt: ReceiptId([0; 16]) }
     }
 }

@@ -157,13 +157,13 @@ pub(crate) fn parse_name(name: &str) -> Result<String, SpecError> {
 
 fn parse_base(base: &str, plain: PlainHttp) -> Result<Url, SpecError> {
     let url = Url::parse(base).map_err(|_| SpecError::Base)?;
-    let bare = url.username().is_empty()
+    let is_plain_url = url.username().is_empty()
         && url.password().is_none()
         && url.query().is_none()
         && url.fragment().is_none();
     let host = url.host_str().unwrap_or_default().to_owned();
     match url.scheme() {
-        _ if !bare || host.is_empty() => Err(SpecError::Base),
+        _ if !is_plain_url || host.is_empty() => Err(SpecError::Base),
         "https" => Ok(url),
         "http" if plain == PlainHttp::Anywhere || is_loopback(&host) => Ok(url),
         "http" => Err(SpecError::Plain { host }),
