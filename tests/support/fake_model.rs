@@ -259,6 +259,8 @@ fn respond(
                 End::Clean => None,
                 End::Reset => {
                     watch.complete = true;
+                    // Lets the server flush what it has before it breaks.
+                    tokio::task::yield_now().await;
                     Some((Err(io::Error::from(io::ErrorKind::ConnectionReset)), (chunks, watch)))
                 }
                 End::Hang => std::future::pending().await,

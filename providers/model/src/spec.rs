@@ -144,9 +144,12 @@ impl ModelSpec {
 
 /// `NAME@BASE` at the first `@` that a scheme follows.
 fn split_base(rest: &str) -> (&str, Option<&str>) {
-    let at =
-        rest.match_indices('@').find(|(at, _)| rest.get(at + 1..).is_some_and(|base| base.contains("://")));
-    at.and_then(|(at, _)| Some((rest.get(..at)?, rest.get(at + 1..)))).unwrap_or((rest, None))
+    let is_base = |text: &str| {
+        text.split_once("://").is_some_and(|(scheme, _)| scheme.bytes().all(|b| b.is_ascii_alphabetic()))
+    };
+    let splits = rest.match_indices('@').filter_map(|(at, _)| Some((rest.get(..at)?, rest.get(at + 1..)?)));
+    let found = splits.into_iter().find(|(_, base)| is_base(base));
+    found.map_or((rest, None), |(name, base)| (name, Some(base)))
 }
 
 pub(crate) fn parse_name(name: &str) -> Result<String, SpecError> {

@@ -113,14 +113,14 @@ fn human(slot: usize) -> String {
 /// Whether some user message holds the human text directly followed by the span.
 fn stands_after(dialect: Dialect, body: &Value, human: &str, span: &str) -> bool {
     let mut users = body["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "user");
-    users.any(|message| match dialect {
-        Dialect::OpenAiChat => message["content"].as_str().unwrap().contains(&format!("{human}\n\n{span}")),
-        _ => {
-            let blocks = message["content"].as_array().unwrap();
-            blocks
-                .windows(2)
-                .any(|pair| pair[0]["text"] == human && pair[1] == json!({ "type": "text", "text": span }))
+    users.any(|message| {
+        if dialect == Dialect::OpenAiChat {
+            return message["content"].as_str().unwrap().contains(&format!("{human}\n\n{span}"));
         }
+        let blocks = message["content"].as_array().unwrap();
+        blocks
+            .windows(2)
+            .any(|pair| pair[0]["text"] == human && pair[1] == json!({ "type": "text", "text": span }))
     })
 }
 

@@ -7,6 +7,7 @@ use agentspine_model::call::ERROR_BODY_BYTES_MAX;
 use agentspine_model::reply::EVENT_BYTES_MAX;
 use agentspine_model::{Dialect, ModelClient, ModelError, ModelEvent, Sent};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::fake_model::{Answer, End, FakeModel, chunk, named};
 use crate::{BOTH, KEY, call, client, drain, hasty, once, target, text_of};
@@ -263,28 +264,69 @@ async fn a_refused_connection_was_surely_not_sent() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_before_the_head_is_not_retried() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", listener.local_addr().unwrap());
-    let server = tokio::spawn(async move {
-        let mut connections = 0;
-        while let Ok((socket, _)) = listener.accept().await {
-            connections += 1;
-            socket.readable().await.unwrap();
-            drop(socket);
-            if connections == 2 {
-                break;
-            }
-        }
-    });
-    let client = client();
-    let error = call(&client, &target(Dialect::OpenAiChat, &base), b"{}").await.err().unwrap();
+async fn a_connection_that_breaks_before_the_head_is_not_tried_again() {
+    let server = Breaking::start(0).await;
+    let target = target(Dialect::OpenAiChat, &server.base);
+    let error = call(&client(), &target, b"{}").await.err().unwrap();
     assert!(matches!(error, ModelError::Broken { .. }), "{error:?}");
-    assert_eq!(error.sent(), Sent::Unknown);
-    // Had the first call been retried, the server would have ended; only this one makes it.
-    assert!(!server.is_finished());
-    let _ = call(&client, &target(Dialect::OpenAiChat, &base), b"{}").await;
-    server.await.unwrap();
+    assert_eq!((error.sent(), server.requests()), (Sent::Unknown, 1));
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_breaks_is_not_tried_again() {
+    let server = Breaking::start(1).await;
+    let (client, target) = (client(), target(Dialect::OpenAiChat, &server.base));
+    assert_eq!(text_of(&drain(call(&client, &target, b"{}").await.unwrap()).await.0), "x");
+    let error = call(&client, &target, b"{}").await.err().unwrap();
+    assert!(matches!(error, ModelError::Broken { .. }), "{error:?}");
+    assert_eq!((server.connections(), server.requests()), (1, 2));
+}
+
+/// A server that answers so many requests of each connection and then breaks it after reading one more.
+struct Breaking {
+    base: String,
+    seen: std::sync::Arc<std::sync::Mutex<(usize, usize)>>,
+}
+
+impl Breaking {
+    async fn start(answers: usize) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let seen = std::sync::Arc::new(std::sync::Mutex::new((0, 0)));
+        let counts = seen.clone();
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                counts.lock().unwrap().0 += 1;
+                for round in 0..=answers {
+                    read_request(&mut socket).await;
+                    counts.lock().unwrap().1 += 1;
+                    if round < answers {
+                        let body = chunk(&json!({ "content": "x" }), Some("stop"));
+                        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length";
+                        let answer = format!("{head}: {}\r\n\r\n{body}", body.len());
+                        socket.write_all(answer.as_bytes()).await.unwrap();
+                    }
+                }
+            }
+        });
+        Self { base, seen }
+    }
+
+    fn connections(&self) -> usize {
+        self.seen.lock().unwrap().0
+    }
+
+    fn requests(&self) -> usize {
+        self.seen.lock().unwrap().1
+    }
+}
+
+/// Reads one request with the body `{}`.
+async fn read_request(socket: &mut tokio::net::TcpStream) {
+    let mut read = Vec::new();
+    while !read.ends_with(b"\r\n\r\n{}") {
+        assert_ne!(socket.read_buf(&mut read).await.unwrap(), 0, "the request is whole");
+    }
 }
 
 #[tokio::test]

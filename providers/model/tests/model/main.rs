@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use agentspine_gate::receipt::Admitted;
 use agentspine_model::{
-    Answer, AssistantBlock, Conversation, Dialect, HttpConfig, Message, ModelClient, ModelError, ModelEvent,
-    Reply, Secret, Target, ToolSpec,
+    Assembler, AssistantBlock, Conversation, Dialect, HttpConfig, Message, ModelClient, ModelError,
+    ModelEvent, Reply, Secret, Target, ToolSpec,
 };
 use fake_model::FakeModel;
 use serde_json::json;
@@ -42,7 +42,7 @@ fn client() -> ModelClient {
 /// A client with one limit made so short that it must be the one to end the call.
 fn hasty(shorten: impl FnOnce(&mut HttpConfig, Duration)) -> ModelClient {
     let mut config = HttpConfig::default();
-    shorten(&mut config, Duration::from_millis(50));
+    shorten(&mut config, Duration::from_millis(300));
     ModelClient::new(config).unwrap()
 }
 
@@ -83,8 +83,10 @@ fn text_of(events: &[ModelEvent]) -> String {
 }
 
 fn blocks_of(events: &[ModelEvent]) -> Vec<AssistantBlock> {
-    let mut answer = Answer::default();
-    events.iter().for_each(|event| answer.absorb(event));
+    let mut answer = Assembler::default();
+    for event in events {
+        answer.absorb(event);
+    }
     answer.into_blocks()
 }
 

@@ -75,22 +75,16 @@ async fn a_tool_loop_goes_round_in_every_dialect() {
 
         let bodies: Vec<Value> = server.requests().iter().map(crate::fake_model::Recorded::json).collect();
         let messages = bodies[1]["messages"].as_array().unwrap();
-        match dialect {
-            Dialect::AnthropicMessages => {
-                let sent =
-                    json!([{ "type": "tool_use", "id": "call-1", "name": "memory_search", "input": input }]);
-                assert_eq!(messages[1], json!({ "role": "assistant", "content": sent }));
-                assert_eq!(messages[2]["content"][0]["tool_use_id"], "call-1");
-            }
-            _ => {
-                let function = json!({ "name": "memory_search", "arguments": input.to_string() });
-                let calls = json!([{ "id": "call-1", "type": "function", "function": function }]);
-                assert_eq!(messages[2], json!({ "role": "assistant", "content": "", "tool_calls": calls }));
-                assert_eq!(
-                    messages[3],
-                    json!({ "role": "tool", "tool_call_id": "call-1", "content": "tabs" })
-                );
-            }
+        if dialect == Dialect::AnthropicMessages {
+            let sent =
+                json!([{ "type": "tool_use", "id": "call-1", "name": "memory_search", "input": input }]);
+            assert_eq!(messages[1], json!({ "role": "assistant", "content": sent }));
+            assert_eq!(messages[2]["content"][0]["tool_use_id"], "call-1");
+        } else {
+            let function = json!({ "name": "memory_search", "arguments": input.to_string() });
+            let calls = json!([{ "id": "call-1", "type": "function", "function": function }]);
+            assert_eq!(messages[2], json!({ "role": "assistant", "content": "", "tool_calls": calls }));
+            assert_eq!(messages[3], json!({ "role": "tool", "tool_call_id": "call-1", "content": "tabs" }));
         }
     }
 }
