@@ -56,11 +56,11 @@ pub enum StopReason {
 
 /// Collects events into the blocks of one assistant message; what was collected stays good when the stream is cut.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Assembler {
+pub struct Answer {
     blocks: Vec<AssistantBlock>,
 }
 
-impl Assembler {
+impl Answer {
     /// Takes one event in; events that are not part of the message change nothing.
     pub fn absorb(&mut self, event: &ModelEvent) {
         match event {

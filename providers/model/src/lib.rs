@@ -30,7 +30,7 @@ pub use call::ModelClient;
 pub use conversation::{AssistantBlock, Conversation, Message, ToolResult, ToolSpec};
 pub use draft::draft;
 pub use error::{ModelError, Sent};
-pub use event::{Assembler, ModelEvent, StopReason, Usage};
+pub use event::{Answer, ModelEvent, StopReason, Usage};
 pub use http::{HttpConfig, HttpError};
 pub use probe::{Found, Promptless};
 pub use reply::Reply;

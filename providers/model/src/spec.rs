@@ -8,6 +8,8 @@ use crate::secret::Secret;
 const ANTHROPIC_BASE: &str = "https://api.anthropic.com";
 /// Where OpenAI's own API lives.
 const OPENAI_BASE: &str = "https://api.openai.com";
+/// The variable for every server that is neither a vendor's own nor on this machine.
+const OTHER_KEY: &str = "AGENTSPINE_API_KEY";
 /// The endpoint of the embedded demo model; not a URL anybody connects to.
 pub const DEMO_ENDPOINT: &str = "demo:";
 /// The model name of the embedded demo model.
@@ -130,10 +132,16 @@ impl ModelSpec {
         &self.endpoint
     }
 
-    /// The environment variable that holds the key for this server, if it wants one. A vendor's own variable is named
-    /// for that vendor's own host only, so a key never travels to a base URL it was not made for.
+    /// The environment variable whose key may go to this server, if any. A vendor's own variable is named for that
+    /// vendor's own host only, so a key never travels to a base URL it was not made for.
     pub fn key_variable(&self) -> Option<&'static str> {
         self.key
+    }
+
+    /// Whether the server surely refuses a call without a key: the vendors' own do; a gateway or a server of the
+    /// local network may not want one.
+    pub fn needs_key(&self) -> bool {
+        self.key.is_some_and(|key| key != OTHER_KEY)
     }
 
     /// The target, with its key.
@@ -185,7 +193,7 @@ fn key_variable(url: &Url) -> Option<&'static str> {
         "api.anthropic.com" => Some("ANTHROPIC_API_KEY"),
         "api.openai.com" => Some("OPENAI_API_KEY"),
         host if is_loopback(host) => None,
-        _ => Some("AGENTSPINE_API_KEY"),
+        _ => Some(OTHER_KEY),
     }
 }
 

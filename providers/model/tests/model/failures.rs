@@ -201,9 +201,7 @@ async fn silence_in_mid_stream_ends_it_and_closes_the_connection() {
     for dialect in BOTH {
         let server = FakeModel::start([Answer::cut(&["half"], End::Hang)]).await;
         let client = hasty(|config, short| config.idle = short);
-        let (events, error) =
-            drain(call(&client, &target(dialect, server.base()), b"{}").await.unwrap()).await;
-        assert_eq!(text_of(&events), "half");
+        let (_, error) = drain(call(&client, &target(dialect, server.base()), b"{}").await.unwrap()).await;
         assert!(matches!(error, Some(ModelError::Idle { .. })), "{error:?}");
         server.gone().await;
     }

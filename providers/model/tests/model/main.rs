@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use agentspine_gate::receipt::Admitted;
 use agentspine_model::{
-    Assembler, AssistantBlock, Conversation, Dialect, HttpConfig, Message, ModelClient, ModelError,
-    ModelEvent, Reply, Secret, Target, ToolSpec,
+    Answer, AssistantBlock, Conversation, Dialect, HttpConfig, Message, ModelClient, ModelError, ModelEvent,
+    Reply, Secret, Target, ToolSpec,
 };
 use fake_model::FakeModel;
 use serde_json::json;
@@ -83,7 +83,7 @@ fn text_of(events: &[ModelEvent]) -> String {
 }
 
 fn blocks_of(events: &[ModelEvent]) -> Vec<AssistantBlock> {
-    let mut answer = Assembler::default();
+    let mut answer = Answer::default();
     for event in events {
         answer.absorb(event);
     }

@@ -59,6 +59,7 @@ fn every_form_names_its_model_endpoint_and_key() {
     ];
     for (text, dialect, model, endpoint, key) in table {
         let spec = parse(text).unwrap();
+        assert_eq!(spec.needs_key(), key.is_some_and(|key| key != "AGENTSPINE_API_KEY"));
         assert_eq!(
             (spec.dialect(), spec.model(), spec.endpoint(), spec.key_variable()),
             (dialect, model, endpoint, key)
