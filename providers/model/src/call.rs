@@ -36,6 +36,19 @@ impl ModelClient {
 
     /// Posts exactly the admitted bytes, once, and returns after the response head. Never retries, never follows a
     /// redirect. Dropping the future or the [`Reply`] closes the connection.
+    ///
+    /// ```
+    /// use agentspine_gate::receipt::Admitted;
+    /// async fn admitted(client: &agentspine_model::ModelClient, target: &agentspine_model::Target, body: Admitted) {
+    ///     let _ = client.call(target, body).await;
+    /// }
+    /// ```
+    /// A body without its proof does not fit through the door:
+    /// ```compile_fail,E0308
+    /// async fn bare(client: &agentspine_model::ModelClient, target: &agentspine_model::Target, body: Vec<u8>) {
+    ///     let _ = client.call(target, body).await;
+    /// }
+    /// ```
     pub async fn call(&self, target: &Target, admitted: Admitted) -> Result<Reply, ModelError> {
         if admitted.endpoint() != target.endpoint {
             return Err(ModelError::Endpoint);

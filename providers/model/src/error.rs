@@ -192,7 +192,7 @@ fn says_busy(kind: &Value) -> bool {
         || code.is_some_and(|code| BUSY.contains(&code))
 }
 
-/// One readable sentence of an error body of any kind; `whole` says whether the body was read to its end.
+/// One readable sentence of an error body of any kind.
 pub(crate) fn body_message(body: &[u8], secret: Option<&Secret>) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim();

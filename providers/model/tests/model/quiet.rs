@@ -67,6 +67,8 @@ async fn local_servers_are_found_by_a_bare_get() {
     };
     assert_eq!(client.pass(Promptless::OllamaTags { port: tags.port() }).await, found(&tags, "qwen3:8b"));
     assert_eq!(client.pass(Promptless::Models { port: models.port() }).await, found(&models, "gemma"));
+    let first = found(&tags, "qwen3:8b").and_then(|found| found.first()).unwrap();
+    assert_eq!(first, format!("chat:qwen3:8b@{}", tags.base()));
     for (server, path) in [(&tags, "/api/tags"), (&models, "/v1/models")] {
         let request = &server.requests()[0];
         assert_eq!((request.method.as_str(), request.path.as_str(), request.body.len()), ("GET", path, 0));
