@@ -2,10 +2,13 @@
 //! Running providers is the work of `agentspine-recall`.
 
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id};
 use crate::policy::Provider;
+use crate::screen::{neutralise, screen};
+use crate::strict_json;
 
 /// Schema of a query, version 1: digests only.
 pub const QUERY_SCHEMA_V1: &str = "agentspine.retrieval-query/v1";
@@ -21,6 +24,9 @@ pub const CLAIM_BYTES_MAX: usize = 4096;
 pub const WHY_BYTES_MAX: usize = 512;
 /// Largest result document, bytes.
 pub const RESULT_BYTES_MAX: usize = 1024 * 1024;
+
+/// The first scope keys, which every item must have: agent, user, tenant.
+const MANDATORY_SCOPE_KEYS: usize = 3;
 
 /// `agentspine.retrieval-query/v1`, in wire order. `queryDigest` = SHA-256 of the RFC 8785 bytes of all other fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -136,7 +142,7 @@ pub struct Outcome {
 }
 
 /// How a provider stands in receipt, pane and status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// At least one item.
@@ -149,16 +155,155 @@ pub enum Status {
     FailedOptional,
 }
 
-/// Parses and validates one result document against the query it must answer: exactly one JSON object, echoes, limits,
-/// scope. A malformed item or a wrong scope fails the whole result; an item that fails the screen is left out and counted.
-pub fn parse_result(bytes: &[u8], query: &Query) -> Result<Answer, ProviderFailure> {
-    let _ = (bytes, query);
-    todo!()
+impl Query {
+    /// Computes and sets [`Self::query_digest`]: SHA-256 of the RFC 8785 bytes of all other fields. `queryText` of a v2
+    /// query is not among them; `promptDigest` covers it.
+    pub fn sealed(mut self) -> Result<Self, Refusal> {
+        let unsealed = || Refusal::new(Detail::Malformed, "A retrieval query could not be written.", "Report this as a defect.");
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(&self) else { return Err(unsealed()) };
+        fields.remove("queryDigest");
+        let bytes = serde_json_canonicalizer::to_vec(&fields).map_err(|_| unsealed())?;
+        self.query_digest = Digest::of(&bytes);
+        Ok(self)
+    }
+
+    /// The document a provider reads: absent ids are null. The text of the prompt goes out only in a v2 query, whatever
+    /// is passed here.
+    pub fn to_wire(&self, query_text: Option<&str>) -> Vec<u8> {
+        let mut document = json!(self);
+        if let Some(text) = query_text.filter(|_| self.schema == QUERY_SCHEMA_V2) {
+            document["queryText"] = json!(text);
+        }
+        document.to_string().into_bytes()
+    }
 }
 
-impl Query {
-    /// Computes and sets [`Self::query_digest`].
-    pub fn sealed(self) -> Result<Self, Refusal> {
-        todo!()
+/// Parses and validates one result document against the query it must answer: exactly one JSON object, echoes, limits,
+/// scope. A malformed item or a wrong scope fails the whole result; an item that fails the screen is left out and counted.
+///
+/// Keys that the schema does not know are ignored on the result and on items, as the earlier implementation did; in a
+/// scope they are malformed, because nothing could compare them. `rejected` may be absent (0). Messages name item
+/// numbers and fields, never values.
+pub fn parse_result(bytes: &[u8], query: &Query) -> Result<Answer, ProviderFailure> {
+    parse_answer(bytes, query).map_err(|(detail, why)| ProviderFailure {
+        detail,
+        message: format!("Provider {} answered, but {why}.", query.provider_id),
+    })
+}
+
+type Faulty<T> = Result<T, (Detail, String)>;
+
+fn malformed<T>(why: impl Into<String>) -> Faulty<T> {
+    Err((Detail::Malformed, why.into()))
+}
+
+fn parse_answer(bytes: &[u8], query: &Query) -> Faulty<Answer> {
+    if bytes.len() > RESULT_BYTES_MAX {
+        return malformed(format!("its result is larger than {RESULT_BYTES_MAX} bytes"));
     }
+    let result = match strict_json::parse(bytes) {
+        Ok(Value::Object(result)) => result,
+        Ok(_) | Err(_) => return malformed("its output is not exactly one JSON object without duplicate keys"),
+    };
+    let digest = query.query_digest.to_hex();
+    for (key, expected) in
+        [("schema", RESULT_SCHEMA), ("providerId", query.provider_id.as_str()), ("queryDigest", digest.as_str())]
+    {
+        if result.get(key).and_then(Value::as_str) != Some(expected) {
+            return Err((Detail::Echo, format!("its {key} is not the one it was asked with")));
+        }
+    }
+    if result.get("status").and_then(Value::as_str) != Some("ok") {
+        return malformed("its status is not \"ok\"");
+    }
+    let rejected = match result.get("rejected") {
+        None => 0,
+        Some(count) => count.as_u64().map_or_else(|| malformed("its rejected is not a whole number"), Ok)?,
+    };
+    let items = result.get("items").and_then(Value::as_array).filter(|items| items.len() <= ITEMS_MAX);
+    let Some(items) = items else { return malformed(format!("its items are not a list of at most {ITEMS_MAX}")) };
+    let mut answer = Answer { items: Vec::with_capacity(items.len()), screened_out: Vec::new(), rejected };
+    for (n, item) in items.iter().enumerate() {
+        let item = parse_item(item, query).map_err(|(detail, why)| (detail, format!("item {n} {why}")))?;
+        let texts = [item.claim.as_str(), &item.why_loaded, item.id.as_str(), item.revision.as_str(), item.source.as_str()];
+        match texts.iter().all(|text| screen(text).is_ok()) {
+            true => answer.items.push(item),
+            false => answer.screened_out.push(shown_id(item.id, n)),
+        }
+    }
+    Ok(answer)
+}
+
+/// Receipts name the items left out; an id that is itself secret-shaped is replaced by its position.
+fn shown_id(id: Id, n: usize) -> Id {
+    match screen(id.as_str()) {
+        Ok(()) => id,
+        Err(_) => Id::new(format!("screened:{n}")).unwrap_or(id),
+    }
+}
+
+fn parse_item(item: &Value, query: &Query) -> Faulty<Item> {
+    let Some(item) = item.as_object() else { return malformed("is not an object") };
+    check_scope(item.get("scope"), query)?;
+    let id = |key: &str| {
+        let id = item.get(key).and_then(Value::as_str).and_then(|text| Id::new(text).ok());
+        id.map_or_else(|| malformed(format!("has no valid {key}")), Ok)
+    };
+    let revision = match item.get("revision").and_then(Value::as_u64).filter(|n| *n > 0) {
+        Some(n) => Id::new(n.to_string()).or_else(|_| malformed("has no valid revision"))?,
+        None => id("revision")?,
+    };
+    let validity = match item.get("validity").and_then(Value::as_str) {
+        Some("current") => Validity::Current,
+        Some("effective") => Validity::Effective,
+        _ => return malformed("is neither current nor effective"),
+    };
+    let confidence = item.get("confidence").and_then(Value::as_f64).filter(|n| (0.0..=1.0).contains(n));
+    Ok(Item {
+        id: id("id")?,
+        revision,
+        claim: text(item, "claim", CLAIM_BYTES_MAX)?,
+        source: id("source")?,
+        validity,
+        confidence: confidence.map_or_else(|| malformed("has no confidence from 0 to 1"), Ok)?,
+        why_loaded: text(item, "whyLoaded", WHY_BYTES_MAX)?,
+    })
+}
+
+/// Text that is not blank, also not after invisible characters are taken away; at most `max` bytes as received.
+fn text(item: &Map<String, Value>, key: &str, max: usize) -> Faulty<String> {
+    let text = item.get(key).and_then(Value::as_str).filter(|text| text.len() <= max);
+    match text.filter(|text| !neutralise(text).trim().is_empty()) {
+        Some(text) => Ok(text.trim().to_owned()),
+        None => malformed(format!("has no {key} of 1 to {max} bytes")),
+    }
+}
+
+/// Agent, user and tenant must equal the query's; each other key is absent, null or equal.
+fn check_scope(scope: Option<&Value>, query: &Query) -> Faulty<()> {
+    let Some(scope) = scope.and_then(Value::as_object) else { return malformed("has no scope") };
+    let expected = [
+        ("agentId", Some(&query.agent_id)),
+        ("userId", Some(&query.user_id)),
+        ("tenantId", Some(&query.tenant_id)),
+        ("personaId", query.persona_id.as_ref()),
+        ("profileId", Some(&query.profile_id)),
+        ("sessionId", Some(&query.session_id)),
+        ("projectId", Some(&query.project_id)),
+        ("groupId", query.group_id.as_ref()),
+        ("taskId", query.task_id.as_ref()),
+    ];
+    if !scope.keys().all(|key| expected.iter().any(|(known, _)| key == known)) {
+        return malformed("has an unknown key in its scope");
+    }
+    for (n, (key, asked)) in expected.into_iter().enumerate() {
+        match scope.get(key) {
+            None | Some(Value::Null) if n >= MANDATORY_SCOPE_KEYS => {}
+            None | Some(Value::Null) => return Err((Detail::OutOfTenant, format!("has no {key} in its scope"))),
+            Some(Value::String(got)) if asked.is_some_and(|asked| asked.as_str() == got) => {}
+            Some(Value::String(_)) => return Err((Detail::OutOfTenant, format!("is of another {key}"))),
+            Some(_) => return malformed(format!("has a {key} in its scope that is not text")),
+        }
+    }
+    Ok(())
 }

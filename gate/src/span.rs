@@ -68,7 +68,10 @@ pub struct Span {
 impl std::fmt::Debug for Span {
     /// Without the text: recalled text never reaches debug output.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Span").field("place", &self.place).field("receipt", &self.receipt).finish_non_exhaustive()
+        f.debug_struct("Span")
+            .field("place", &self.place)
+            .field("receipt", &self.receipt)
+            .finish_non_exhaustive()
     }
 }
 

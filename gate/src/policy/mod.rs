@@ -1,15 +1,30 @@
 //! Local policy: which providers must answer, how large mandatory text may grow. A file outside every project.
+//!
+//! `parse` turns a document into a [`Profile`], `store` keeps the file, `edit` shows and makes changes; here stand the
+//! types and the choice of a profile. A profile is chosen by local identity alone: no prompt, payload or project is
+//! looked at in this module, and no file of the project is read.
+
+mod edit;
+mod parse;
+mod store;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::failure::Refusal;
+pub use edit::Change;
+pub use parse::{PROFILE_SCHEMA, PROVIDER_SCHEMA};
+pub use store::{AUTHORITY, POLICY_SCHEMA, PolicyStore};
+
+use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id};
 use crate::turn::{Host, Identity, InstructionHost};
 
 /// Largest policy file, bytes.
 pub const POLICY_BYTES_MAX: u64 = 1024 * 1024;
+/// Injected instruction bytes up to which nothing is said (contract.md 4), where no profile sets another value.
+pub const STANDARD_BYTES: u64 = 8 * 1024;
 
 /// How a provider is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -80,7 +95,7 @@ impl InstructionBudget {
             InstructionHost::Claude => 16 * 1024,
             InstructionHost::Codex => 32 * 1024,
         };
-        Self { standard_bytes: 8 * 1024, hard_limit_bytes: hard }
+        Self { standard_bytes: STANDARD_BYTES, hard_limit_bytes: hard }
     }
 }
 
@@ -151,7 +166,38 @@ pub struct Profile {
 impl Profile {
     /// SHA-256 of the RFC 8785 bytes of the normalised profile.
     pub fn digest(&self) -> Digest {
-        todo!()
+        // A parsed profile always serialises; one built by hand with a non-UTF-8 path must not get a constant digest.
+        serde_json_canonicalizer::to_vec(self).map_or_else(|_| Digest::of(format!("{self:?}").as_bytes()), |b| Digest::of(&b))
+    }
+
+    /// The profile as commands print it and as it is stored: the document's keys plus schema and authority; a single
+    /// host is plain text.
+    pub fn to_json(&self) -> Value {
+        let mut value = json!(self);
+        if let [host] = self.host.as_slice() {
+            value["host"] = json!(host);
+        }
+        if let Some(providers) = value["providers"].as_array_mut() {
+            providers.iter_mut().for_each(|one| one["schema"] = json!(PROVIDER_SCHEMA));
+        }
+        value["authority"] = json!(AUTHORITY);
+        value
+    }
+
+    /// The keys on which the profile differs from a turn, with the profile's own value and the value the turn needs.
+    fn differences(&self, identity: &Identity, host: Host) -> Vec<(&'static str, String, String)> {
+        let one = |key, own: &Id, turn: &Id| (own != turn).then(|| (key, own.to_string(), turn.to_string()));
+        let names: Vec<&str> = self.host.iter().map(Id::as_str).collect();
+        let widened = json!(names.iter().copied().chain([host.as_str()]).collect::<Vec<_>>());
+        let host = (!names.contains(&host.as_str())).then(|| ("host", names.join(", "), format!("'{widened}'")));
+        let agent = one("agentId", &self.agent_id, &identity.agent_id);
+        let tenant = one("tenantId", &self.tenant_id, &identity.tenant_id);
+        let profile = one("profileId", &self.profile_id, &identity.profile_id);
+        [agent, host, profile, tenant].into_iter().flatten().collect()
+    }
+
+    fn requires_recall(&self) -> bool {
+        self.enabled && self.providers.iter().any(|provider| provider.required)
     }
 }
 
@@ -169,7 +215,43 @@ impl Policy {
     /// matches and no enabled profile has a required provider; else `policy-unmatched` with this turn's ids, the nearest
     /// profile, the differing field and the command to run.
     pub fn select(&self, identity: &Identity, host: Host) -> Result<Option<&Profile>, Refusal> {
-        let _ = (identity, host);
-        todo!()
+        let fits = |profile: &&Profile| profile.enabled && profile.differences(identity, host).is_empty();
+        let found = self.profiles.iter().find(fits);
+        let demanding = self.profiles.iter().filter(|profile| profile.requires_recall());
+        let nearest = demanding.min_by_key(|profile| profile.differences(identity, host).len());
+        match (found, nearest) {
+            (None, Some(nearest)) => Err(unmatched(nearest, identity, host)),
+            _ => Ok(found),
+        }
     }
+
+    /// How many required providers stand in all profiles, disabled ones among them (as `preflight-status` counts them).
+    pub fn required_providers(&self) -> usize {
+        self.profiles.iter().flat_map(|profile| &profile.providers).filter(|provider| provider.required).count()
+    }
+}
+
+fn unmatched(nearest: &Profile, identity: &Identity, host: Host) -> Refusal {
+    let differences = nearest.differences(identity, host);
+    let texts: Vec<String> = differences.iter().map(|(key, own, _)| format!("{key} ({own})")).collect();
+    let message = format!(
+        "No policy profile matches this turn (agentId {}, host {}, profileId {}, tenantId {}), but a profile requires \
+         recall; the nearest, {}, differs in {}.",
+        identity.agent_id,
+        host.as_str(),
+        identity.profile_id,
+        identity.tenant_id,
+        nearest.id,
+        texts.join(" and "),
+    );
+    let command = |(key, _, turn): &(&str, String, String)| {
+        format!("`agentspine preflight-policy --set {key}={turn} --profile {} --confirm-local-policy`", nearest.id)
+    };
+    let commands: Vec<String> = differences.iter().map(command).collect();
+    let advice = format!(
+        "Make {} cover this turn with {}, or start with the identity it names (--agent, --tenant, --profile).",
+        nearest.id,
+        commands.join(" and "),
+    );
+    Refusal::new(Detail::PolicyUnmatched, message, advice)
 }

@@ -1,0 +1,3 @@
+//! A provider that misbehaves on demand.
+
+fn main() {}
