@@ -192,7 +192,7 @@ fn says_busy(kind: &Value) -> bool {
         || code.is_some_and(|code| BUSY.contains(&code))
 }
 
-/// One readable sentence of an error body of any kind; `whole` says whether the body was read to its end.
+/// One readable sentence of an error body of any kind.
 pub(crate) fn body_message(body: &[u8], secret: Option<&Secret>) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim();
@@ -210,8 +210,10 @@ pub(crate) fn body_message(body: &[u8], secret: Option<&Secret>) -> String {
 
 /// The message in any of the envelopes seen: Anthropic, OpenAI, OpenRouter, vLLM, FastAPI, Ollama, Gemini's array.
 fn message_of(json: &Value, depth: usize) -> Option<String> {
-    if let Value::Array(items) = json {
-        return message_of(items.first()?, depth.checked_sub(1)?);
+    match json {
+        Value::String(text) => return Some(text.clone()),
+        Value::Array(items) => return message_of(items.first()?, depth.checked_sub(1)?),
+        _ => {}
     }
     let places = ["/error/message", "/error", "/message", "/detail", "/detail/0/msg"];
     let text = places.iter().find_map(|at| json.pointer(at)?.as_str())?;

@@ -40,8 +40,8 @@ impl Default for HttpConfig {
             proxy: None,
             ca_file: None,
             connect: Duration::from_secs(10),
-            head: Duration::from_secs(600),
-            idle: Duration::from_secs(300),
+            head: Duration::from_mins(10),
+            idle: Duration::from_mins(5),
             probe: Duration::from_millis(150),
             demo_pause: Duration::ZERO,
         }

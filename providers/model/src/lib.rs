@@ -3,7 +3,7 @@
 //! The map, in the order a call meets it:
 //! - [`spec`]: `--model` text becomes a [`Target`]; [`secret`]: the key.
 //! - [`conversation`] and [`draft`]: what was said becomes exact bytes with slots for spans. The gate takes it from there.
-//! - [`call`]: [`ModelClient::call`] posts the admitted bytes; [`decode`] turns each dialect's stream into [`event`]s.
+//! - [`call`]: [`ModelClient::call`] posts the admitted bytes; [`reply`] turns each dialect's stream into [`event`]s.
 //! - [`error`]: why there is no whole answer. [`demo`]: the embedded stand-in. [`probe`]: local servers, without a prompt.
 //!
 //! Invariants:
@@ -22,16 +22,18 @@ pub mod error;
 pub mod event;
 pub mod http;
 pub mod probe;
+pub mod reply;
 pub mod secret;
 pub mod spec;
 
-pub use call::{ModelClient, Reply};
+pub use call::ModelClient;
 pub use conversation::{AssistantBlock, Conversation, Message, ToolResult, ToolSpec};
 pub use draft::draft;
 pub use error::{ModelError, Sent};
 pub use event::{Answer, ModelEvent, StopReason, Usage};
 pub use http::{HttpConfig, HttpError};
 pub use probe::{Found, Promptless};
+pub use reply::Reply;
 pub use reqwest::Url;
 pub use secret::Secret;
 pub use spec::{DEMO_ENDPOINT, DEMO_MODEL, Dialect, ModelSpec, PlainHttp, SpecError, Target};

@@ -37,6 +37,13 @@ pub struct Found {
     pub models: Vec<String>,
 }
 
+impl Found {
+    /// The `--model` value of its first model.
+    pub fn first(&self) -> Option<String> {
+        self.models.first().map(|name| format!("chat:{name}@{}", self.base_url))
+    }
+}
+
 impl ModelClient {
     /// Asks; `None` when nothing answers in time, or not as such a server does.
     pub async fn pass(&self, question: Promptless) -> Option<Found> {

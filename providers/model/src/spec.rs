@@ -8,6 +8,8 @@ use crate::secret::Secret;
 const ANTHROPIC_BASE: &str = "https://api.anthropic.com";
 /// Where OpenAI's own API lives.
 const OPENAI_BASE: &str = "https://api.openai.com";
+/// The variable for every server that is neither a vendor's own nor on this machine.
+const OTHER_KEY: &str = "AGENTSPINE_API_KEY";
 /// The endpoint of the embedded demo model; not a URL anybody connects to.
 pub const DEMO_ENDPOINT: &str = "demo:";
 /// The model name of the embedded demo model.
@@ -130,10 +132,16 @@ impl ModelSpec {
         &self.endpoint
     }
 
-    /// The environment variable that holds the key for this server, if it wants one. A vendor's own variable is named
-    /// for that vendor's own host only, so a key never travels to a base URL it was not made for.
+    /// The environment variable whose key may go to this server, if any. A vendor's own variable is named for that
+    /// vendor's own host only, so a key never travels to a base URL it was not made for.
     pub fn key_variable(&self) -> Option<&'static str> {
         self.key
+    }
+
+    /// Whether the server surely refuses a call without a key: the vendors' own do; a gateway or a server of the
+    /// local network may not want one.
+    pub fn needs_key(&self) -> bool {
+        self.key.is_some_and(|key| key != OTHER_KEY)
     }
 
     /// The target, with its key.
@@ -144,9 +152,12 @@ impl ModelSpec {
 
 /// `NAME@BASE` at the first `@` that a scheme follows.
 fn split_base(rest: &str) -> (&str, Option<&str>) {
-    let at =
-        rest.match_indices('@').find(|(at, _)| rest.get(at + 1..).is_some_and(|base| base.contains("://")));
-    at.and_then(|(at, _)| Some((rest.get(..at)?, rest.get(at + 1..)))).unwrap_or((rest, None))
+    let is_base = |text: &str| {
+        text.split_once("://").is_some_and(|(scheme, _)| scheme.bytes().all(|b| b.is_ascii_alphabetic()))
+    };
+    let splits = rest.match_indices('@').filter_map(|(at, _)| Some((rest.get(..at)?, rest.get(at + 1..)?)));
+    let found = splits.into_iter().find(|(_, base)| is_base(base));
+    found.map_or((rest, None), |(name, base)| (name, Some(base)))
 }
 
 pub(crate) fn parse_name(name: &str) -> Result<String, SpecError> {
@@ -157,13 +168,13 @@ pub(crate) fn parse_name(name: &str) -> Result<String, SpecError> {
 
 fn parse_base(base: &str, plain: PlainHttp) -> Result<Url, SpecError> {
     let url = Url::parse(base).map_err(|_| SpecError::Base)?;
-    let bare = url.username().is_empty()
+    let is_plain_url = url.username().is_empty()
         && url.password().is_none()
         && url.query().is_none()
         && url.fragment().is_none();
     let host = url.host_str().unwrap_or_default().to_owned();
     match url.scheme() {
-        _ if !bare || host.is_empty() => Err(SpecError::Base),
+        _ if !is_plain_url || host.is_empty() => Err(SpecError::Base),
         "https" => Ok(url),
         "http" if plain == PlainHttp::Anywhere || is_loopback(&host) => Ok(url),
         "http" => Err(SpecError::Plain { host }),
@@ -182,7 +193,7 @@ fn key_variable(url: &Url) -> Option<&'static str> {
         "api.anthropic.com" => Some("ANTHROPIC_API_KEY"),
         "api.openai.com" => Some("OPENAI_API_KEY"),
         host if is_loopback(host) => None,
-        _ => Some("AGENTSPINE_API_KEY"),
+        _ => Some(OTHER_KEY),
     }
 }
 

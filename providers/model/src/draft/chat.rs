@@ -2,9 +2,9 @@
 //! inside it after the human text.
 
 use agentspine_gate::span::{Draft, Place};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Page, arguments};
+use super::{Page, arguments, with};
 use crate::conversation::{AssistantBlock, Conversation, Message, ToolResult, ToolSpec};
 use crate::spec::Target;
 
@@ -12,26 +12,29 @@ use crate::spec::Target;
 const BLANK_LINE: &str = r"\n\n";
 
 pub(super) fn render(target: &Target, conversation: &Conversation, placed: &[(Place, &Message)]) -> Draft {
-    let mut page = Page::default();
-    page.raw(r#"{"model":"#);
-    page.string(&target.model);
-    page.raw(r#","stream":true,"stream_options":{"include_usage":true}"#);
-    page.raw(&format!(r#","{}":{}"#, limit_field(target), conversation.max_tokens));
+    let mut head =
+        json!({ "model": target.model, "stream": true, "stream_options": { "include_usage": true } });
+    head[limit_field(target)] = Value::from(conversation.max_tokens);
     if !conversation.tools.is_empty() {
-        page.raw(r#","tools":["#);
-        page.list(&conversation.tools, tool);
-        page.raw("]");
+        head = with(head, "tools", conversation.tools.iter().map(tool).collect::<Vec<_>>());
     }
-    page.raw(r#","messages":["#);
+    let mut page = Page::open(&head);
     if !conversation.system.is_empty() {
-        page.raw(r#"{"role":"system","content":"#);
-        page.string(conversation.system);
-        page.raw(if placed.is_empty() { "}" } else { "}," });
+        page.message(&json!({ "role": "system", "content": conversation.system }));
     }
-    let groups = placed.chunk_by(|(_, a), (_, b)| is_user(a) && is_user(b));
-    page.list(groups, group);
-    page.raw("]}");
-    page.done()
+    let is_user = |message: &Message| matches!(message, Message::User { .. });
+    for group in placed.chunk_by(|(_, a), (_, b)| is_user(a) && is_user(b)) {
+        match group {
+            [(_, Message::Assistant { blocks })] => page.message(&assistant(blocks)),
+            [(_, Message::ToolResults(results))] => {
+                for result in results {
+                    page.message(&tool_result(result));
+                }
+            }
+            _ => users(&mut page, group),
+        }
+    }
+    page.close()
 }
 
 /// OpenAI's own reasoning models refuse `max_tokens`; many compatible servers know nothing else.
@@ -43,97 +46,63 @@ fn limit_field(target: &Target) -> &'static str {
     }
 }
 
-fn is_user(message: &Message) -> bool {
-    matches!(message, Message::User { .. })
+fn tool(tool: &ToolSpec) -> Value {
+    let function =
+        json!({ "name": tool.name, "description": tool.description, "parameters": tool.parameters });
+    json!({ "type": "function", "function": function })
 }
 
-fn tool(page: &mut Page, tool: &ToolSpec) {
-    page.raw(r#"{"type":"function","function":{"name":"#);
-    page.string(&tool.name);
-    page.raw(r#","description":"#);
-    page.string(&tool.description);
-    page.raw(r#","parameters":"#);
-    page.value(&tool.parameters);
-    page.raw("}}");
-}
-
-/// One message, or several human ones in a row as one: local chat templates insist that roles alternate.
-fn group(page: &mut Page, group: &[(Place, &Message)]) {
-    match group {
-        [(_, Message::Assistant { blocks })] => assistant(page, blocks),
-        [(_, Message::ToolResults(results))] => page.list(results, tool_result),
-        _ => users(page, group),
-    }
-}
-
+/// Human messages in a row become one: local chat templates insist that roles alternate.
 fn users(page: &mut Page, group: &[(Place, &Message)]) {
-    page.raw(r#"{"role":"user","content":""#);
+    const CLOSING: &str = r#""}"#;
+    page.message(&json!({ "role": "user", "content": "" }));
     for (n, (place, message)) in group.iter().enumerate() {
         if let Message::User { text } = message {
-            page.raw(if n > 0 { BLANK_LINE } else { "" });
-            page.string_inside(text);
-            page.slot(*place, BLANK_LINE, "");
+            let gap = if n > 0 { BLANK_LINE } else { "" };
+            page.insert_before(CLOSING, &format!("{gap}{}", escaped(text)));
+            page.slot_before(CLOSING, *place, BLANK_LINE, "");
         }
     }
-    page.raw(r#""}"#);
 }
 
-fn tool_result(page: &mut Page, result: &ToolResult) {
-    page.raw(r#"{"role":"tool","tool_call_id":"#);
-    page.string(&result.id);
-    page.raw(r#","content":"#);
-    page.string(&result.text);
-    page.raw("}");
+/// Text as it stands inside a JSON string.
+fn escaped(text: &str) -> String {
+    let mut quoted = Value::from(text).to_string();
+    quoted.pop();
+    quoted.split_off(1)
 }
 
-fn assistant(page: &mut Page, blocks: &[AssistantBlock]) {
-    let text = blocks
-        .iter()
-        .filter_map(|block| if let AssistantBlock::Text(text) = block { Some(text.as_str()) } else { None });
-    page.raw(r#"{"role":"assistant","content":"#);
-    page.string(&text.collect::<String>());
-    let calls: Vec<_> =
-        blocks.iter().filter(|block| matches!(block, AssistantBlock::ToolUse { .. })).collect();
+fn tool_result(result: &ToolResult) -> Value {
+    json!({ "role": "tool", "tool_call_id": result.id, "content": result.text })
+}
+
+fn assistant(blocks: &[AssistantBlock]) -> Value {
+    let text = blocks.iter().filter_map(|block| match block {
+        AssistantBlock::Text(text) => Some(text.as_str()),
+        AssistantBlock::ToolUse { .. } | AssistantBlock::Raw(_) => None,
+    });
+    let mut message = json!({ "role": "assistant", "content": text.collect::<String>() });
+    let calls: Vec<Value> = blocks.iter().filter_map(|block| tool_call(block, blocks)).collect();
     if !calls.is_empty() {
-        if let Some(reasoning) = raw_member(blocks, "reasoning_content") {
-            page.raw(r#","reasoning_content":"#);
-            page.value(reasoning);
+        if let Some(reasoning) = own_raws(blocks).find_map(|raw| raw.get("reasoning_content")) {
+            message = with(message, "reasoning_content", reasoning.clone());
         }
-        page.raw(r#","tool_calls":["#);
-        page.list(calls, |page, call| tool_call(page, call, blocks));
-        page.raw("]");
+        message = with(message, "tool_calls", calls);
     }
-    page.raw("}");
+    message
 }
 
-fn tool_call(page: &mut Page, call: &AssistantBlock, blocks: &[AssistantBlock]) {
-    if let AssistantBlock::ToolUse { id, name, input } = call {
-        page.raw(r#"{"id":"#);
-        page.string(id);
-        page.raw(r#","type":"function","function":{"name":"#);
-        page.string(name);
-        page.raw(r#","arguments":"#);
-        page.string(&arguments(input));
-        page.raw("}");
-        if let Some(extra) = extra_content(blocks, id) {
-            page.raw(r#","extra_content":"#);
-            page.value(extra);
-        }
-        page.raw("}");
-    }
+fn tool_call(block: &AssistantBlock, blocks: &[AssistantBlock]) -> Option<Value> {
+    let AssistantBlock::ToolUse { id, name, input } = block else { return None };
+    let function = json!({ "name": name, "arguments": arguments(input) });
+    let call = json!({ "id": id, "type": "function", "function": function });
+    // What Gemini's compatible API attaches to a call (its thought signature) and wants back.
+    let raw = own_raws(blocks).find(|raw| raw.get("tool_call").and_then(Value::as_str) == Some(id));
+    let extra = raw.and_then(|raw| raw.get("extra_content"));
+    Some(extra.map_or(call.clone(), |extra| with(call, "extra_content", extra.clone())))
 }
 
-/// A member of this dialect's own raw blocks, which name no type.
-fn raw_member<'a>(blocks: &'a [AssistantBlock], name: &str) -> Option<&'a Value> {
-    own_raws(blocks).find_map(|raw| raw.get(name))
-}
-
-/// What Gemini's compatible API attaches to a call (its thought signature) and wants back.
-fn extra_content<'a>(blocks: &'a [AssistantBlock], id: &str) -> Option<&'a Value> {
-    let of_call = |raw: &&Value| raw.get("tool_call").and_then(Value::as_str) == Some(id);
-    own_raws(blocks).find(of_call)?.get("extra_content")
-}
-
+/// This dialect's own raw blocks, which name no type.
 fn own_raws(blocks: &[AssistantBlock]) -> impl Iterator<Item = &Value> {
     blocks.iter().filter_map(|block| match block {
         AssistantBlock::Raw(value) if value.get("type").is_none() => Some(value),

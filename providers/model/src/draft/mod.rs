@@ -62,47 +62,54 @@ fn arguments(input: &Value) -> String {
     if let Value::String(text) = input { text.clone() } else { input.to_string() }
 }
 
-/// A body being written.
-#[derive(Default)]
+/// A JSON object with one more member, at its end.
+fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(member.to_owned(), value.into());
+    }
+    object
+}
+
+/// A body being written, message by message. The order of fields is the order of `json!`: maps keep it.
 struct Page {
-    body: Vec<u8>,
+    body: String,
     slots: Vec<Slot>,
+    messages: usize,
 }
 
 impl Page {
-    fn raw(&mut self, json: &str) {
-        self.body.extend_from_slice(json.as_bytes());
+    /// Starts with every field but the messages.
+    fn open(head: &Value) -> Self {
+        let mut body = head.to_string();
+        body.pop();
+        body.push_str(r#","messages":["#);
+        Self { body, slots: Vec::new(), messages: 0 }
     }
 
-    fn value(&mut self, value: &Value) {
-        self.raw(&value.to_string());
-    }
-
-    fn string(&mut self, text: &str) {
-        self.value(&Value::from(text));
-    }
-
-    /// Text inside a string that is already open.
-    fn string_inside(&mut self, text: &str) {
-        let quoted = Value::from(text).to_string();
-        self.raw(quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default());
-    }
-
-    fn slot(&mut self, place: Place, before: &'static str, after: &'static str) {
-        self.slots.push(Slot { place, at: self.body.len(), before, after });
-    }
-
-    /// Writes items with commas between them.
-    fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Self, T)) {
-        for (n, item) in items.into_iter().enumerate() {
-            if n > 0 {
-                self.raw(",");
-            }
-            write(self, item);
+    fn message(&mut self, message: &Value) {
+        if self.messages > 0 {
+            self.body.push(',');
         }
+        self.messages += 1;
+        self.body.push_str(&message.to_string());
     }
 
-    fn done(self) -> Draft {
-        Draft { body: self.body, slots: self.slots, present: Vec::new() }
+    /// Where the closing bytes of the newest message begin.
+    fn before(&self, closing: &str) -> usize {
+        self.body.len() - closing.len()
+    }
+
+    fn slot_before(&mut self, closing: &str, place: Place, before: &'static str, after: &'static str) {
+        self.slots.push(Slot { place, at: self.before(closing), before, after });
+    }
+
+    /// Puts JSON text before the closing bytes of the newest message.
+    fn insert_before(&mut self, closing: &str, json: &str) {
+        self.body.insert_str(self.before(closing), json);
+    }
+
+    fn close(mut self) -> Draft {
+        self.body.push_str("]}");
+        Draft { body: self.body.into_bytes(), slots: self.slots, present: Vec::new() }
     }
 }
