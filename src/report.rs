@@ -111,6 +111,15 @@ impl Failure {
         }
     }
 
+    /// Message and next step, for a place that is not stderr.
+    pub(crate) fn words(&self) -> (&str, &str) {
+        match self {
+            Self::Refused(refusal) => (&refusal.message, &refusal.advice),
+            Self::Said { message, advice, .. } => (message, advice),
+            Self::Told(_) => ("", ""),
+        }
+    }
+
     fn as_json(&self) -> Option<serde_json::Value> {
         let exit = self.exit();
         let (detail, message, advice, receipt) = match self {

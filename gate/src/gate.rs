@@ -112,13 +112,8 @@ impl Gate {
 
     fn active(&self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
         let (identity, scope) = (&request.identity, &request.scope);
-        self.remember.active(&remember::RememberScope {
-            user_id: identity.user_id.clone(),
-            tenant_id: identity.tenant_id.clone(),
-            project_id: Some(scope.project_id.clone()),
-            group_id: scope.group_id.clone(),
-            task_id: scope.task_id.clone(),
-        })
+        let (group, task) = (scope.group_id.as_ref(), scope.task_id.as_ref());
+        self.remember.active(&identity.user_id, &identity.tenant_id, &scope.project_id, group, task)
     }
 
     /// Puts the exact body together. `spans` are the conversation's stored spans; those whose place the draft has are replayed.

@@ -8,7 +8,7 @@ use crate::policy::RecallBudget;
 use crate::recall::{Item, Outcome, Planned};
 
 /// Bytes of required items that one briefing may hold; above it the turn is refused, never cut.
-pub const REQUIRED_RECALL_BYTES_MAX: usize = 256 * 1024;
+pub(crate) const REQUIRED_RECALL_BYTES_MAX: usize = 256 * 1024;
 /// A token is estimated as this many bytes.
 const BYTES_PER_TOKEN: u64 = 4;
 

@@ -63,9 +63,9 @@ async fn confirm(desk: &Desk, id: String) -> Result<Vec<AppEvent>, String> {
     let id = Id::new(id).map_err(|error| error.to_string())?;
     let done = desk.ask(move |at| {
         let now = at.seams.clock.wall_ms();
-        at.gate.remember().confirm(&id, None, now)
+        Ok(at.gate.remember().confirm(&id, None, now))
     });
-    done.await.map_err(|refusal| refusal.to_string())?;
+    done.await.map_err(|refusal| refusal.to_string())?.map_err(|error| format!("{error}. {}", error.advice()))?;
     Ok(vec![AppEvent::Notice { level: Level::Good, text: "Remembered. It is in every turn from now on.".to_owned() }])
 }
 
@@ -142,6 +142,6 @@ fn flatten(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
 }
 
 fn time_of_day(at_ms: i64) -> String {
-    let at = jiff::Timestamp::from_millisecond(at_ms).ok().map(|at| at.to_zoned(jiff::tz::TimeZone::system()));
+    let at = jiff::Timestamp::from_millisecond(at_ms).ok().map(|at| at.to_zoned_datetime(jiff::tz::TimeZone::system()));
     at.map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string())
 }

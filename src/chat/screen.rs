@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
-use agentspine_tui::{self as data, AppEvent, Effect, Event, Level, State, tick_ms, update, view};
+use agentspine_tui::{self as data, AppEvent, Effect, Event, Level, Setup, State, Theme, tick_ms, update, view};
 use crossterm::event::EventStream;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -39,7 +39,7 @@ pub(super) async fn run(args: &ChatArgs, config: &Config, opening: Opening, bind
     let choice = pick::choose(config)?;
     let mut terminal = Terminal::take().map_err(|error| no_terminal(&error))?;
     let (news, inbox) = mpsc::unbounded_channel();
-    let mut screen = Screen::new(config, news, choice)?;
+    let mut screen = Screen::new(config, news, choice, &binding)?;
     // First paint before any database or network is touched.
     screen.draw(&mut terminal)?;
     let rooms = opening.rooms()?;
@@ -53,6 +53,7 @@ pub(super) async fn run(args: &ChatArgs, config: &Config, opening: Opening, bind
 enum News {
     Chat(ChatEvent),
     App(AppEvent),
+    Found(agentspine_model::Found),
 }
 
 struct Screen<'a> {
@@ -81,15 +82,22 @@ enum Next {
 }
 
 impl<'a> Screen<'a> {
-    fn new(config: &'a Config, news: UnboundedSender<News>, choice: Choice) -> Result<Self, Failure> {
-        let (width, height) = crossterm::terminal::size().map_err(|error| no_terminal(&error))?;
-        let state = State::new(compose::look(config), width, height);
+    fn new(
+        config: &'a Config,
+        news: UnboundedSender<News>,
+        choice: Choice,
+        binding: &Binding,
+    ) -> Result<Self, Failure> {
+        let size = crossterm::terminal::size().map_err(|error| no_terminal(&error))?;
+        let theme = Theme { ascii: config.ui.ascii, no_color: config.ui.no_color, still: false };
+        let (place, session) = (config.short_path(&binding.cwd), binding.scope.session_id.to_string());
+        let state = State::new(Setup { theme, place, session, size });
         Ok(Self { config, state, news, choice, work: None, cancel: None, found: None, draft: None, dirty: true })
     }
 
     fn draw(&mut self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.dirty = false;
-        terminal.draw(|frame| view(&mut self.state, frame)).map_err(|error| no_terminal(&error))
+        terminal.draw(|frame| view(&self.state, frame)).map_err(|error| no_terminal(&error))
     }
 
     /// Opens the session, starts the engine's task, and says which model answers.
@@ -155,8 +163,8 @@ impl<'a> Screen<'a> {
     fn probe(&mut self, client: Arc<agentspine_model::ModelClient>) {
         let news = self.news.clone();
         tokio::spawn(async move {
-            if let Some(found) = client.probe_local().await {
-                let _ = news.send(News::App(AppEvent::ServerFound { name: found }));
+            if let Some(server) = client.probe().await.into_iter().next() {
+                let _ = news.send(News::Found(server));
             }
         });
     }
@@ -225,6 +233,7 @@ impl<'a> Screen<'a> {
     fn take(&mut self, news: News) {
         let events = match news {
             News::App(event) => vec![event],
+            News::Found(server) => self.found(&server),
             News::Chat(event) => {
                 let config = self.config;
                 show::events(event, &|path| config.short_path(path))
@@ -306,6 +315,18 @@ impl<'a> Screen<'a> {
     fn accept(&mut self, yes: bool) {
         if let (true, Some(target)) = (yes, self.found.take()) {
             self.use_model(target);
+        }
+    }
+
+    /// A local server answered: its first model is offered, and used only once the person says so.
+    fn found(&mut self, server: &agentspine_model::Found) -> Vec<AppEvent> {
+        let Some(model) = server.models.first() else { return Vec::new() };
+        match pick::target(self.config, &format!("chat:{model}@{}", server.base_url)) {
+            Ok(target) => {
+                self.found = Some(target);
+                vec![AppEvent::ServerFound { name: format!("{model} at {}", server.base_url) }]
+            }
+            Err(_) => Vec::new(),
         }
     }
 
