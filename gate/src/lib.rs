@@ -7,6 +7,7 @@ pub mod instructions;
 pub mod journal;
 pub mod mac;
 pub mod policy;
+mod private;
 pub mod recall;
 pub mod receipt;
 pub mod remember;
