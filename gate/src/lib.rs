@@ -25,6 +25,7 @@ mod plan;
 mod recheck;
 pub mod os_fs;
 pub mod policy;
+mod private;
 pub mod recall;
 pub mod receipt;
 pub mod remember;

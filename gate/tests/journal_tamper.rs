@@ -178,7 +178,9 @@ fn every_missing_piece_refuses_with_its_detail_and_nothing_is_made_anew() {
     ];
     for (gone, detail) in cases {
         let home = used();
-        gone.iter().for_each(|name| home.remove(name));
+        for name in gone {
+            home.remove(name);
+        }
         for _ in 0..2 {
             assert_eq!(home.refused(), detail, "{gone:?}");
         }
@@ -258,7 +260,9 @@ fn a_torn_anchor_slot_leaves_the_other_and_two_leave_none() {
     let whole = home.read(ANCHOR);
     let tear = |slots: &[usize]| {
         let mut torn = whole.clone();
-        slots.iter().for_each(|slot| torn[slot * 512 + 100..slot * 512 + 300].fill(0));
+        for slot in slots {
+            torn[slot * 512 + 100..slot * 512 + 300].fill(0);
+        }
         home.write(ANCHOR, &torn);
     };
     for slot in [0, 1] {
@@ -275,17 +279,17 @@ fn a_torn_anchor_slot_leaves_the_other_and_two_leave_none() {
 }
 
 #[test]
-fn every_flipped_bit_of_the_higher_anchor_slot_takes_it_out() {
+fn a_flipped_bit_in_any_byte_of_the_higher_anchor_slot_takes_it_out() {
     let home = used();
     let whole = home.read(ANCHOR);
     let mut vault = home.vault();
     // The first raise went to the first slot.
     let json = whole.iter().position(|byte| *byte == b' ').unwrap();
-    for bit in 0..json * 8 {
+    for at in 0..json {
         let mut flipped = whole.clone();
-        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped[at] ^= 1 << (at % 8);
         home.write(ANCHOR, &flipped);
-        assert_eq!(vault.verify_chain().unwrap().anchored_seq, 0, "bit {bit}");
+        assert_eq!(vault.verify_chain().unwrap().anchored_seq, 0, "byte {at}");
     }
 }
 

@@ -117,7 +117,9 @@ fn a_rotation_that_a_crash_cut_off_after_the_keyring_still_holds_together() {
     let anchor = home.read("anchor");
     home.vault().rotate_key().unwrap();
     home.remove("journal.sqlite-shm");
-    before.iter().for_each(|(name, bytes)| home.write(name, bytes));
+    for (name, bytes) in &before {
+        home.write(name, bytes);
+    }
     home.write("anchor", &anchor);
     // A file that the crash left aside is in nobody's way.
     home.write("keyring.json.new", b"half");

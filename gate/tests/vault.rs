@@ -3,15 +3,18 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentspine_gate::journal::{
     ChainReport, Consumption, INCIDENTS_PER_RECEIPT_MAX, JOURNAL_KEEP_MS, Limits, Pruned, ReceiptState,
     RowKind, Signed, Vault,
 };
 use agentspine_gate::receipt::canonical;
+use agentspine_gate::seams::Rng;
 use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::{Detail, Digest, Field, ReceiptId};
 use common::{Home, WALL_MS, claims, id, issue, issue_in, receipt, signed_body, spend};
@@ -156,9 +159,11 @@ fn only_the_canonical_bytes_of_a_value_are_parsed() {
         r#"{"a":NaN}"#,
         r#"{"a":"\ud800"}"#,
         "\u{feff}{}",
-        r#"[1,]"#,
+        r"[1,]",
     ];
-    bad.iter().for_each(|text| assert!(canonical::parse(text.as_bytes()).is_err(), "{text}"));
+    for text in bad {
+        assert!(canonical::parse(text.as_bytes()).is_err(), "{text}");
+    }
     assert_eq!(canonical::to_bytes(&u64::MAX), Err(canonical::CanonicalError::Integer));
     assert!(canonical::parse("[".repeat(10_000).as_bytes()).is_err());
 }
@@ -211,6 +216,8 @@ fn a_stuck_writer_makes_the_journal_busy_and_not_broken() {
     let raw = home.raw();
     raw.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(spend(&mut vault, receipt(1), "d"), Err(Detail::JournalBusy));
+    // Looking is not writing.
+    assert!(home.vault().verify_chain().unwrap().ok);
     raw.execute_batch("ROLLBACK").unwrap();
     assert_eq!(spend(&mut vault, receipt(1), "d"), Ok(2));
 }
@@ -270,6 +277,45 @@ fn after_a_rotation_the_old_key_verifies_old_rows_and_spends_nothing() {
     issue(&mut other, receipt(4));
     assert_eq!(spend(&mut vault, receipt(4), "d4"), Ok(9));
     assert_eq!(chain(&home).rows, 9);
+}
+
+#[test]
+fn rotations_and_prunings_in_the_middle_of_other_work_disturb_nobody() {
+    let home = Home::new();
+    drop(home.vault());
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let home = &home;
+            scope.spawn(move || {
+                let mut vault = home.vault();
+                for n in worker * 20..worker * 20 + 20 {
+                    // A key may change between signing and issuing, and between issuing and spending: said, never broken.
+                    let body = signed_body(&mut vault, &claims(receipt(n), "s"));
+                    let issued = vault
+                        .append(RowKind::Issued, Some(receipt(n)), &body)
+                        .map_err(|refusal| refusal.detail);
+                    let spent = issued.and_then(|_| spend(&mut vault, receipt(n), &format!("d{n}")));
+                    assert!(matches!(spent, Ok(_) | Err(Detail::Mac)), "{spent:?}");
+                    assert!(vault.record(receipt(n)).is_ok());
+                }
+            });
+        }
+        let home = &home;
+        scope.spawn(move || {
+            let mut vault = home.vault();
+            for _ in 0..20 {
+                vault.rotate_key().unwrap();
+                assert_eq!(vault.verify_chain().unwrap().problem, None);
+            }
+        });
+        scope.spawn(move || {
+            for _ in 0..20 {
+                assert_eq!(home.vault().verify_chain().unwrap().problem, None);
+                home.vault().prune(WALL_MS + JOURNAL_KEEP_MS + 1).unwrap();
+            }
+        });
+    });
+    chain(&home);
 }
 
 #[test]
@@ -393,11 +439,82 @@ fn a_first_start_by_many_at_once_makes_one_vault() {
     assert_eq!(chain(&home).consumed, 16);
 }
 
+/// Randomness that fails at one call.
+struct FailsAt(AtomicU64, Arc<dyn Rng>);
+
+impl Rng for FailsAt {
+    fn fill(&self, out: &mut [u8]) -> std::io::Result<()> {
+        match self.0.fetch_sub(1, Ordering::SeqCst) {
+            1 => Err(std::io::ErrorKind::Other.into()),
+            _ => self.1.fill(out),
+        }
+    }
+}
+
+#[test]
+fn randomness_that_fails_at_any_call_refuses_and_the_next_try_works() {
+    for nth in 1..=5 {
+        let mut home = Home::new();
+        let whole = home.seams.clone();
+        home.seams.rng = Arc::new(FailsAt(AtomicU64::new(nth), whole.rng.clone()));
+        let failed = home.open().and_then(|mut vault| vault.rotate_key());
+        assert_eq!(failed.unwrap_err().detail, Detail::JournalIo, "call {nth}");
+        home.seams = whole;
+        let mut vault = home.vault();
+        issue(&mut vault, receipt(1));
+        spend(&mut vault, receipt(1), "d").unwrap();
+        vault.rotate_key().unwrap();
+        assert!(vault.verify_chain().unwrap().ok);
+    }
+}
+
 #[test]
 fn check_before_the_first_start_finds_nothing_wrong_and_makes_nothing() {
     let home = Home::new();
     assert!(Vault::check(&home.dir, &home.seams).iter().all(agentspine_gate::journal::Finding::ok));
     assert_eq!(home.dir.gate_dir().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_killed_process_loses_no_acknowledged_consumption_and_the_next_start_is_clean() {
+    let home = Home::new();
+    for round in 0..10_u8 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "spender", "--nocapture"])
+            .env("VAULT_SPENDER", home.dir.root())
+            .env("VAULT_FIRST", (round * 20).to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let acked: Vec<u8> = lines
+            .filter_map(|line| line.rsplit_once("<ack ")?.1.strip_suffix('>')?.parse().ok())
+            .take(usize::from(round) + 1)
+            .collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(acked.len(), usize::from(round) + 1);
+        let mut vault = home.vault();
+        for n in acked {
+            assert_eq!(spend(&mut vault, receipt(n), "again"), Err(Detail::Consumed));
+        }
+        assert!(vault.verify_chain().unwrap().ok);
+    }
+}
+
+/// The process that the test above kills; a pass by itself.
+#[test]
+#[allow(clippy::disallowed_methods, clippy::print_stdout)]
+fn spender() {
+    let Some(root) = std::env::var_os("VAULT_SPENDER") else { return };
+    let first: u8 = std::env::var("VAULT_FIRST").unwrap().parse().unwrap();
+    let (_, seams) = common::seams();
+    let mut vault = Vault::open(&StateDir::open(root, None).unwrap(), &seams).unwrap();
+    for n in first..first + 20 {
+        issue(&mut vault, receipt(n));
+        spend(&mut vault, receipt(n), &format!("d{n}")).unwrap();
+        println!("<ack {n}>");
+    }
 }
 
 const PROCESSES: usize = 16;

@@ -14,8 +14,8 @@ use super::fault;
 use crate::failure::Refusal;
 use crate::ids::Digest;
 use crate::mac::MacKey;
+use crate::private::{Held, Stands, Unfit, create_private, lock, open_private, shown};
 use crate::receipt::keyring::{Key, Keyring};
-use crate::state_dir::{Stands, Unfit, create_private, lock, open_private, shown};
 
 /// One slot, bytes: the size of a disk's atomic write.
 const SLOT_BYTES: usize = 512;
@@ -94,16 +94,22 @@ impl Anchor {
         Ok(Self { file, path: path.to_owned(), stands })
     }
 
-    /// The highest valid slot.
-    pub(super) fn read(&self, ring: &Keyring) -> Result<Mark, Refusal> {
-        self.best(ring).map(|(_, mark)| mark)
+    /// Both slots as they stand; [`Slots::best`] judges them.
+    pub(super) fn slots(&self) -> Result<Slots, Refusal> {
+        read(&self.file).map_err(|e| fault::file("anchor", &e))
     }
 
-    /// Raises the anchor to a durable row and makes that durable. Already as high: only the latter.
-    pub(super) fn raise(&self, ring: &Keyring, to: Mark, boot: &str, wait_ms: u32) -> Result<(), Refusal> {
+    /// Keeps other processes from raising the anchor.
+    pub(super) fn hold(&self, wait_ms: u32) -> Result<Held<'_>, Refusal> {
+        lock(&self.file, wait_ms).map_err(|e| fault::file("anchor", &e))?.ok_or_else(fault::busy)
+    }
+
+    /// Raises the held anchor to a durable row and makes that durable. Already as high: only the latter.
+    ///
+    /// The keyring must be at least as new as any slot, else a newer slot would be taken for a torn one.
+    pub(super) fn raise(&self, ring: &Keyring, to: Mark, boot: &str) -> Result<(), Refusal> {
         let failed = |e| fault::file("anchor", &e);
-        let _held = lock(&self.file, wait_ms).map_err(failed)?.ok_or_else(fault::busy)?;
-        let (best, mark) = self.best(ring)?;
+        let (best, mark) = self.slots()?.best(ring)?;
         if mark.seq < to.seq {
             let slot = Slot::new(ring, to, boot).padded().map_err(failed)?;
             let offset = if best == 0 { SLOT_BYTES as u64 } else { 0 };
@@ -121,11 +127,16 @@ impl Anchor {
             Some(_) => Err(fault::rolled_back("another anchor file stands in its place")),
         }
     }
+}
 
-    fn best(&self, ring: &Keyring) -> Result<(usize, Mark), Refusal> {
-        let slots = slots(&self.file).map_err(|e| fault::file("anchor", &e))?;
-        let valid = slots.into_iter().enumerate().filter_map(|(place, slot)| {
-            let slot = slot.filter(|slot| slot.journal == ring.journal_id)?;
+/// Both slots, not judged yet; what does not parse is `None`.
+pub(super) struct Slots([Option<Slot>; 2]);
+
+impl Slots {
+    /// The highest valid slot: its place, and what it marks.
+    pub(super) fn best(&self, ring: &Keyring) -> Result<(usize, Mark), Refusal> {
+        let valid = self.0.iter().enumerate().filter_map(|(place, slot)| {
+            let slot = slot.as_ref().filter(|slot| slot.journal == ring.journal_id)?;
             let key = ring.for_row(&slot.kid, slot.seq)?;
             slot.holds(key).then_some((place, Mark { seq: slot.seq, head: slot.head }))
         });
@@ -141,17 +152,16 @@ pub(super) fn was_raised(path: &Path) -> Result<bool, Refusal> {
         Err(Unfit::Absent) => Ok(false),
         Err(unfit) => Err(fault::unfit("anchor", &unfit, &shown(path))),
         Ok(file) => {
-            let slots = slots(&file).map_err(|e| fault::file("anchor", &e))?;
+            let Slots(slots) = read(&file).map_err(|e| fault::file("anchor", &e))?;
             Ok(slots.into_iter().flatten().any(|slot| slot.seq > 0))
         }
     }
 }
 
-/// Both slots, read in one go; what does not parse is `None`.
-fn slots(file: &File) -> std::io::Result<[Option<Slot>; 2]> {
+fn read(file: &File) -> std::io::Result<Slots> {
     let mut bytes = [0u8; 2 * SLOT_BYTES];
     let got = file.read_at(&mut bytes, 0)?;
     let (first, second) = bytes.get(..got).unwrap_or_default().split_at(got.min(SLOT_BYTES));
     let parse = |slot: &[u8]| serde_json::from_slice(slot).ok();
-    Ok([parse(first), parse(second)])
+    Ok(Slots([parse(first), parse(second)]))
 }

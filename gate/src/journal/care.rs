@@ -8,9 +8,10 @@ use super::open::{alone, first_start, gate_handle};
 use super::schema::Access;
 use super::{Limits, Vault, fault};
 use crate::failure::{Detail, Refusal};
+use crate::private::{Stands, sync_dir};
 use crate::receipt::keyring::Keyring;
 use crate::seams::Seams;
-use crate::state_dir::{Stands, StateDir, sync_dir};
+use crate::state_dir::StateDir;
 
 /// What `state check` says about one piece.
 #[derive(Debug, Clone, PartialEq, Eq)]

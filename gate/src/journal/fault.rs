@@ -3,7 +3,7 @@
 use rusqlite::ErrorCode;
 
 use crate::failure::{Detail, Field, Refusal};
-use crate::state_dir::Unfit;
+use crate::private::Unfit;
 
 /// What to do where the three files do not agree.
 const ADVICE_RESET: &str = "Run `agentspine state check` to see which piece is wrong; `agentspine state reset --confirm` \

@@ -8,6 +8,9 @@
 //! returned. Each write first checks that the chain continues from the anchor and from what this handle saw before. A
 //! failed write ends the handle. Nothing is ever repaired, rotated or made anew by itself. Any number of processes may
 //! write at once: the head is read inside the immediate transaction that appends to it.
+//!
+//! Not held: journal and anchor put back together from one older copy look like that older state. What bounds it is
+//! not here: a receipt's 60 seconds of boot time, which the caller judges.
 
 mod anchor;
 mod care;
@@ -24,10 +27,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::failure::{Detail, Refusal};
 use crate::ids::{Id, ReceiptId, hex};
+use crate::private::Stands;
 use crate::receipt::canonical;
 use crate::receipt::keyring::{Keyring, Stamp};
 use crate::seams::Seams;
-use crate::state_dir::{Stands, StateDir};
+use crate::state_dir::StateDir;
 use anchor::{Anchor, Mark};
 pub use care::Finding;
 use chain::{Envelope, IssuedBody, genesis, sql_seq};
@@ -122,7 +126,7 @@ impl Vault {
 
     /// Signs canonical claims with the current key, re-reading the keyring where it changed.
     pub fn sign(&mut self, claims: &[u8]) -> Result<Signed, Refusal> {
-        self.refresh()?;
+        self.keys.refresh(&self.dir)?;
         Ok(chain::sign(&self.keys.ring, claims))
     }
 
@@ -198,15 +202,15 @@ impl Vault {
 
     /// Raises the anchor to the head this handle has just made durable.
     fn raise(&mut self) -> Result<(), Refusal> {
-        let boot = self.seams.clock.boot_id();
-        let raised = self.anchor.raise(&self.keys.ring, self.seen, &boot, self.limits.busy_ms);
+        let raised = self.raise_once();
         self.poisoned |= raised.is_err();
         raised
     }
 
-    /// Re-reads the keyring where its file is not the one last loaded.
-    fn refresh(&mut self) -> Result<(), Refusal> {
-        self.keys.refresh(&self.dir)
+    fn raise_once(&mut self) -> Result<(), Refusal> {
+        let _held = self.anchor.hold(self.limits.busy_ms)?;
+        self.keys.refresh(&self.dir)?;
+        self.anchor.raise(&self.keys.ring, self.seen, &self.seams.clock.boot_id())
     }
 
     /// Whether journal and anchor still stand where they were opened; another process may have reset them.
@@ -245,7 +249,7 @@ impl Vault {
         // From here on no other process writes rows, raises the anchor beyond them or rotates keys.
         self.in_place()?;
         self.keys.refresh(&self.dir)?;
-        let anchored = self.anchor.read(&self.keys.ring)?;
+        let (_, anchored) = self.anchor.slots()?.best(&self.keys.ring)?;
         let tip = tail(&tx, &self.keys.ring, anchored, self.seen)?;
         let now = self.seams.clock.wall_ms();
         let mut pen = Pen { tx, dir: &self.dir, keys: &mut self.keys, tip, anchored, now };
@@ -274,6 +278,35 @@ impl Keys {
         *self = fresh;
         Ok(())
     }
+}
+
+/// One snapshot of the journal to look at, and a keyring that knows every key in it: keyrings are saved before the rows
+/// that they sign are committed.
+fn look<'a>(conn: &'a Connection, keys: &mut Keys, dir: &StateDir) -> Result<Transaction<'a>, Refusal> {
+    let begin = || {
+        let tx = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
+        // A deferred transaction takes its snapshot with its first read.
+        tx.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
+        Ok(tx)
+    };
+    let tx = begin().map_err(|e| fault::sql(&e))?;
+    keys.refresh(dir)?;
+    Ok(tx)
+}
+
+/// A snapshot, and how far the anchor says the journal had come by then.
+fn survey<'a>(
+    conn: &'a Connection,
+    keys: &mut Keys,
+    dir: &StateDir,
+    anchor: &Anchor,
+    limits: Limits,
+) -> Result<(Transaction<'a>, Mark), Refusal> {
+    // Held, the anchor cannot be raised meanwhile, and so no pruning can take the row that it marks.
+    let _held = anchor.hold(limits.busy_ms)?;
+    let tx = look(conn, keys, dir)?;
+    let (_, anchored) = anchor.slots()?.best(&keys.ring)?;
+    Ok((tx, anchored))
 }
 
 /// Verifies that the chain holds the anchored and the seen place and runs on from there; returns its head.

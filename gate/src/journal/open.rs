@@ -4,12 +4,13 @@ use std::fs::File;
 
 use super::anchor::{self, Anchor};
 use super::schema::{self, Access};
-use super::{Keys, Limits, Vault, fault, genesis, tail};
+use super::{Keys, Limits, Vault, fault, genesis, survey, tail};
 use crate::failure::{Detail, Refusal};
 use crate::ids::hex;
+use crate::private::{Held, Stands, create_private, judge, lock, shown, sync_dir};
 use crate::receipt::keyring::Keyring;
 use crate::seams::Seams;
-use crate::state_dir::{Held, Stands, StateDir, create_private, judge, lock, shown, sync_dir};
+use crate::state_dir::StateDir;
 
 impl Vault {
     /// Opens the vault; on the very first start makes it.
@@ -36,11 +37,11 @@ impl Vault {
         limits: Limits,
         access: Access,
     ) -> Result<Self, Refusal> {
-        let keys = Keys::load(dir)?;
+        let mut keys = Keys::load(dir)?;
         let journal = dir.journal();
         let meta = journal
             .symlink_metadata()
-            .map_err(crate::state_dir::Unfit::from)
+            .map_err(crate::private::Unfit::from)
             .and_then(|meta| judge(&meta).map(|()| meta));
         let meta = meta.map_err(|unfit| fault::unfit("receipt journal", &unfit, &shown(&journal)))?;
         let conn = schema::connect(&journal, limits, access)?;
@@ -48,9 +49,9 @@ impl Vault {
             return Err(fault::rolled_back("the receipt journal and the keyring do not name each other"));
         }
         let anchor = Anchor::open(&dir.anchor())?;
-        // The anchor first: it is raised after the commit, so a later look at the journal cannot be behind it.
-        let anchored = anchor.read(&keys.ring)?;
-        let seen = tail(&conn, &keys.ring, anchored, genesis(&keys.ring.journal_id))?;
+        let (tx, anchored) = survey(&conn, &mut keys, dir, &anchor, limits)?;
+        let seen = tail(&tx, &keys.ring, anchored, genesis(&keys.ring.journal_id))?;
+        drop(tx);
         let (dir, seams, journal_stands) = (dir.clone(), seams.clone(), Stands::of(&meta));
         Ok(Self { dir, seams, limits, conn, journal_stands, keys, anchor, seen, poisoned: false })
     }

@@ -4,7 +4,7 @@ use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
 use super::chain::{Row, RowKind, rows_of, sql_seq};
-use super::{Vault, fault};
+use super::{Vault, fault, look};
 use crate::failure::Refusal;
 use crate::ids::ReceiptId;
 use crate::seams::Clock;
@@ -122,8 +122,8 @@ impl ReceiptRecord {
 impl Vault {
     /// All rows of one receipt, verified; `None` for an unknown one.
     pub fn record(&mut self, receipt: ReceiptId) -> Result<Option<ReceiptRecord>, Refusal> {
-        self.refresh()?;
-        let rows = rows_of(&self.conn, &self.keys.ring, receipt)?;
+        let tx = look(&self.conn, &mut self.keys, &self.dir)?;
+        let rows = rows_of(&tx, &self.keys.ring, receipt)?;
         Ok(ReceiptRecord::of(receipt, rows, self.seams.clock.as_ref()))
     }
 

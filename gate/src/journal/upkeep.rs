@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::anchor::Mark;
 use super::chain::{IssuedBody, Row, RowKind, Snag, genesis, sql_seq, stands, walk};
-use super::{Durability, Pen, Vault, fault};
+use super::{Durability, Pen, Vault, fault, survey};
 use crate::failure::Refusal;
 use crate::ids::{Digest, ReceiptId, unhex};
 use crate::receipt::keyring::Keyring;
@@ -53,11 +53,8 @@ impl Vault {
     ///
     /// A journal that does not hold is a report with `ok: false`; a refusal means that it could not be read.
     pub fn verify_chain(&mut self) -> Result<ChainReport, Refusal> {
-        self.refresh()?;
-        let anchored = self.anchor.read(&self.keys.ring)?;
         let sql = |e: rusqlite::Error| fault::sql(&e);
-        // One snapshot for all questions, and none older than the anchor.
-        let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Deferred).map_err(sql)?;
+        let (tx, anchored) = survey(&self.conn, &mut self.keys, &self.dir, &self.anchor, self.limits)?;
         let from = beginning(&tx, &self.keys.ring.journal_id).map_err(sql)?;
         let mut seen = Seen::default();
         let end = walk(&tx, &self.keys.ring, from.mark, |row| seen.take(row, &self.keys.ring));

@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 use crate::failure::{Detail, Refusal};
 use crate::ids::{hex, unhex};
 use crate::mac::{KEY_BYTES, MacKey};
+use crate::private::{Stands, Unfit, create_private, open_private, shown, sync_dir};
 use crate::seams::Rng;
-use crate::state_dir::{Stands, Unfit, create_private, open_private, shown, sync_dir};
 
 /// Largest keyring file, bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
