@@ -207,11 +207,8 @@ fn parse_answer(bytes: &[u8], query: &Query) -> Faulty<Answer> {
     if bytes.len() > RESULT_BYTES_MAX {
         return malformed(format!("its result is larger than {RESULT_BYTES_MAX} bytes"));
     }
-    let result = match strict_json::parse(bytes) {
-        Ok(Value::Object(result)) => result,
-        Ok(_) | Err(_) => {
-            return malformed("its output is not exactly one JSON object without duplicate keys");
-        }
+    let Ok(Value::Object(result)) = strict_json::parse(bytes) else {
+        return malformed("its output is not exactly one JSON object without duplicate keys");
     };
     let digest = query.query_digest.to_hex();
     for (key, expected) in [
@@ -244,9 +241,10 @@ fn parse_answer(bytes: &[u8], query: &Query) -> Faulty<Answer> {
             item.revision.as_str(),
             item.source.as_str(),
         ];
-        match texts.iter().all(|text| screen(text).is_ok()) {
-            true => answer.items.push(item),
-            false => answer.screened_out.push(shown_id(item.id, n)),
+        if texts.iter().all(|text| screen(text).is_ok()) {
+            answer.items.push(item);
+        } else {
+            answer.screened_out.push(shown_id(item.id, n));
         }
     }
     Ok(answer)

@@ -118,7 +118,7 @@ fn flatten(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
     let dot = if path.is_empty() { "" } else { "." };
     match value {
         Value::Object(map) => {
-            map.iter().for_each(|(key, value)| flatten(format!("{path}{dot}{key}"), value, leaves))
+            map.iter().for_each(|(key, value)| flatten(format!("{path}{dot}{key}"), value, leaves));
         }
         // A provider is compared by its id, so that a new one in front does not look like changes to all.
         Value::Array(items) if items.iter().any(Value::is_object) => items.iter().for_each(|item| {

@@ -178,8 +178,8 @@ impl Profile {
         if let [host] = self.host.as_slice() {
             value["host"] = json!(host);
         }
-        if let Some(providers) = value["providers"].as_array_mut() {
-            providers.iter_mut().for_each(|one| one["schema"] = json!(PROVIDER_SCHEMA));
+        for provider in value["providers"].as_array_mut().into_iter().flatten() {
+            provider["schema"] = json!(PROVIDER_SCHEMA);
         }
         value["authority"] = json!(AUTHORITY);
         value

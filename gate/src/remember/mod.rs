@@ -1,6 +1,6 @@
 //! Must-Remember: few, user-confirmed rules, scoped, versioned, MACed, append-only.
 //!
-//! `store` is the public door (propose, confirm, rollback, purge, list, active), `rows` the verified tables behind it,
+//! `store` is the public door (propose, confirm, rollback, purge, list, active), `rows` the verified table behind it,
 //! `capture` the wording in a chat that proposes. A candidate is nowhere in a turn; only a person's confirmation makes an
 //! entry. Every row carries a MAC and is verified at each load; claims are never screened again once stored. What a MAC
 //! per row can't see: an entry deleted together with all its events, or the whole file set back to an older copy.
@@ -8,8 +8,10 @@
 mod capture;
 mod rows;
 mod store;
+#[cfg(test)]
+mod tests;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use capture::capture;
 pub use rows::{Candidate, CandidateStatus, Entry, EntryStatus};
@@ -28,7 +30,7 @@ pub const ROWS_MAX: usize = 1000;
 const LISTED_MAX: usize = 5;
 
 /// Whom an entry applies to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RememberScope {
     /// User.

@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use serde::Serialize;
 
-use super::rows::{self, Candidate, CandidateStatus, Entry, EntryStatus, Event, Image, Keys, maybe, some};
+use super::rows::{self, Candidate, CandidateStatus, Entry, EntryStatus, Event, Image, Keys, Row};
 use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberScope};
 use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id, hex};
@@ -161,7 +161,7 @@ impl From<rusqlite::Error> for RememberError {
 impl RememberStore {
     /// Opens the store, making an empty one (0600) where there is none. Rows are verified when they are read.
     pub fn open(path: &Path, keyring: &Keyring) -> Result<Self, Refusal> {
-        // Two first starts at once must not both make the tables.
+        // Two first starts at once must not both make the table.
         let lock = File::options()
             .write(true)
             .create(true)
@@ -182,26 +182,19 @@ impl RememberStore {
             }
             _ => return Err(unusable("it is the database of another program")),
         }
-        let tables = format!(
+        let table = format!(
             "BEGIN IMMEDIATE; {} PRAGMA user_version = {}; PRAGMA application_id = {}; COMMIT;",
-            rows::TABLES,
+            rows::TABLE,
             rows::SCHEMA_VERSION,
             rows::APPLICATION_ID
         );
-        db.execute_batch(&tables).map_err(|e| rows::unreadable(&e))?;
+        db.execute_batch(&table).map_err(|e| rows::unreadable(&e))?;
         Ok(Self { db, keys: Keys::of(keyring) })
     }
 
     /// Makes a pending candidate, or finds the one that has the same claim and scope.
     pub fn propose(&self, proposal: Proposal<'_>) -> Result<Proposed, RememberError> {
-        let claim = proposal.claim.split_whitespace().collect::<Vec<_>>().join(" ");
-        if neutralise(&claim).trim().is_empty() {
-            return Err(RememberError::Blank);
-        }
-        if claim.len() > CLAIM_BYTES_MAX {
-            return Err(RememberError::TooLong { bytes: claim.len() });
-        }
-        screen(&claim)?;
+        let claim = taken(proposal.claim)?;
         let tx = self.write()?;
         let image = Image::load(&tx, &self.keys)?;
         let ids = self.candidate_ids(&claim, &proposal)?;
@@ -222,10 +215,9 @@ impl RememberStore {
             observed_at: proposal.now_ms,
             authority: "context-only",
         };
-        rows::insert_candidate(&tx, &self.keys, &candidate)?;
-        let event =
-            Event { event: "proposed".into(), id: candidate.id.to_string(), lineage: None, active: None };
-        rows::insert_event(&tx, &self.keys, &event, proposal.now_ms)?;
+        self.keys.append(&tx, "candidate", &candidate.id, &candidate)?;
+        let event = Event { lineage: None, active: None, at: proposal.now_ms };
+        self.keys.append(&tx, "proposed", &candidate.id, &event)?;
         tx.commit()?;
         Ok(Proposed { candidate, duplicate: false })
     }
@@ -250,10 +242,8 @@ impl RememberStore {
         }
         let previous = supersedes.map(|previous| superseded(&image, candidate, previous)).transpose()?;
         let entry = self.entry(&image, candidate, previous, now_ms)?;
-        rows::insert_entry(&tx, &self.keys, &entry)?;
-        let revision = self.activate(&tx, "confirmed", &entry, now_ms)?;
-        tx.commit()?;
-        Ok(Confirmed { entry, revision })
+        self.keys.append(&tx, "entry", &entry.id, &entry)?;
+        self.activate(tx, "confirmed", entry, now_ms)
     }
 
     /// Makes an earlier entry the one that applies in its lineage; no other lineage is touched.
@@ -266,35 +256,39 @@ impl RememberStore {
             return Err(RememberError::AlreadyActive(entry.id));
         }
         entry.status = EntryStatus::Active;
-        let revision = self.activate(&tx, "rolled-back", &entry, now_ms)?;
-        tx.commit()?;
-        Ok(Confirmed { entry, revision })
+        self.activate(tx, "rolled-back", entry, now_ms)
     }
 
     /// Deletes an entry and its candidate (or a candidate and its entries) for good and keeps events without content.
     /// Works on rows that do not verify, too. No earlier version becomes active by it.
     pub fn purge(&self, id: &Id, now_ms: i64) -> Result<Purged, RememberError> {
         let tx = self.write()?;
-        let (entries, candidates) = self.related(&tx, id)?;
-        if entries.is_empty() && candidates.is_empty() && !self.has_broken_event(&tx, id)? {
+        let rows = rows::raw(&tx)?;
+        let entry = |row: &&Row| {
+            (row.kind == "entry").then(|| serde_json::from_str::<Entry>(&row.body).ok()).flatten()
+        };
+        let named = |one: &Entry| one.id == *id || one.candidate_id == *id;
+        let entries: Vec<Entry> = rows.iter().filter_map(|row| entry(&row)).filter(named).collect();
+        let stands = |row: &Row| matches!(row.kind.as_str(), "candidate" | "entry") || !self.keys.verify(row);
+        let newest = rows.iter().rev().find(|row| row.id == id.as_str());
+        if entries.is_empty() && newest.is_none_or(|row| row.kind == "purged" && self.keys.verify(row)) {
             return Err(RememberError::Unknown(id.clone()));
         }
+        let mut gone: Vec<(Id, Option<Id>)> = vec![(id.clone(), None)];
+        for one in entries {
+            gone.retain(|(id, _)| *id != one.id && *id != one.candidate_id);
+            gone.extend([(one.candidate_id, None), (one.id, Some(one.lineage))]);
+        }
         let mut revision = 0;
-        let bare =
-            if entries.is_empty() && candidates.is_empty() { vec![id.to_string()] } else { candidates };
-        let gone =
-            entries.iter().map(|(id, lineage)| (id, Some(lineage))).chain(bare.iter().map(|id| (id, None)));
         for (id, lineage) in gone {
-            let active = match lineage {
-                Some(lineage) => rows::active_now(&tx, &self.keys, lineage)?.filter(|active| active != id),
-                None => None,
-            };
-            let event = Event { event: "purged".into(), id: id.clone(), lineage: lineage.cloned(), active };
-            revision = rows::insert_event(&tx, &self.keys, &event, now_ms)?;
-            for table in ["entry", "candidate"] {
-                tx.execute(&format!("DELETE FROM {table} WHERE id = ?"), params![id])?;
+            let active = lineage
+                .as_ref()
+                .and_then(|lineage| self.active_now(&rows, lineage))
+                .filter(|active| *active != id);
+            revision = self.keys.append(&tx, "purged", &id, &Event { lineage, active, at: now_ms })?;
+            for row in rows.iter().filter(|row| row.id == id.as_str() && stands(row)) {
+                tx.execute("DELETE FROM remembered WHERE seq = ?", [row.seq])?;
             }
-            rows::delete_broken_events(&tx, &self.keys, id)?;
         }
         tx.commit()?;
         let id_digest = Digest::of(id.as_str().as_bytes());
@@ -363,30 +357,31 @@ impl RememberStore {
         Image::load(&tx, &self.keys)
     }
 
+    #[cfg(test)]
+    pub(super) fn wait_at_most(&self, ms: u64) {
+        let _ = self.db.busy_timeout(std::time::Duration::from_millis(ms));
+    }
+
     fn write(&self) -> Result<Transaction<'_>, RememberError> {
         Ok(Transaction::new_unchecked(&self.db, TransactionBehavior::Immediate)?)
     }
 
     /// The id under each key, current first, so that a rotation does not make a second candidate of the same rule.
     fn candidate_ids(&self, claim: &str, proposal: &Proposal<'_>) -> Result<Vec<Id>, RememberError> {
-        let (scope, text) = (&proposal.scope, |id: &Option<Id>| maybe(id.as_ref().map(Id::as_str)));
-        let parts = [
-            some(claim),
-            some(scope.user_id.as_str()),
-            some(scope.tenant_id.as_str()),
-            text(&scope.project_id),
-            text(&scope.group_id),
-            text(&scope.task_id),
-            vec![u8::from(proposal.any_group)],
-        ];
+        let scope = serde_json::to_vec(&proposal.scope).map_err(|_| rusqlite::Error::InvalidQuery)?;
+        let parts = [claim.as_bytes(), &scope, &[u8::from(proposal.any_group)]];
         let digests = self.keys.digests("candidate id", &parts);
         digests.iter().map(|digest| short_id("remember-candidate:", digest)).collect()
+    }
+
+    fn digest(&self, kind: &str, parts: &[&[u8]]) -> Result<Digest, RememberError> {
+        Ok(self.keys.digests(kind, parts).into_iter().next().ok_or(rusqlite::Error::InvalidQuery)?)
     }
 
     fn entry(
         &self,
         image: &Image,
-        candidate: &Candidate,
+        of: &Candidate,
         previous: Option<&Entry>,
         now_ms: i64,
     ) -> Result<Entry, RememberError> {
@@ -394,26 +389,23 @@ impl RememberStore {
         let versions = image.entries.iter().filter(|entry| Some(&entry.lineage) == lineage.as_ref());
         let version = versions.map(|entry| entry.version).max().unwrap_or_default() + 1;
         // The revision makes the id of a rule that was purged and confirmed again another one.
-        let parts = [
-            some(candidate.id.as_str()),
-            version.to_le_bytes().to_vec(),
-            image.revision.to_le_bytes().to_vec(),
-        ];
-        let first = |kind, parts: &[Vec<u8>]| self.keys.digests(kind, parts).into_iter().next();
-        let digest = first("entry id", &parts).ok_or(rusqlite::Error::InvalidQuery)?;
-        let id = short_id("remember:", &digest)?;
+        let (bytes, revision) = (version.to_le_bytes(), image.revision.to_le_bytes());
+        let id = short_id(
+            "remember:",
+            &self.digest("entry id", &[of.id.as_str().as_bytes(), &bytes, &revision])?,
+        )?;
         Ok(Entry {
             lineage: lineage.unwrap_or_else(|| id.clone()),
             id,
-            candidate_id: candidate.id.clone(),
+            candidate_id: of.id.clone(),
             version,
             supersedes: previous.map(|entry| entry.id.clone()),
-            kind: candidate.kind.clone(),
-            claim: candidate.claim.clone(),
-            checksum: first("claim", &[some(&candidate.claim)]).ok_or(rusqlite::Error::InvalidQuery)?,
-            scope: candidate.scope.clone(),
-            any_group: candidate.any_group,
-            source_digest: candidate.source_digest,
+            kind: of.kind.clone(),
+            claim: of.claim.clone(),
+            checksum: self.digest("claim", &[of.claim.as_bytes()])?,
+            scope: of.scope.clone(),
+            any_group: of.any_group,
+            source_digest: of.source_digest,
             status: EntryStatus::Active,
             confirmed_at: now_ms,
             retention: "until-local-user-deletes",
@@ -422,46 +414,26 @@ impl RememberStore {
         })
     }
 
+    /// The last step of confirm and rollback: the event that names the entry, and the commit.
     fn activate(
         &self,
-        tx: &Transaction<'_>,
-        event: &str,
-        entry: &Entry,
-        now_ms: i64,
-    ) -> Result<i64, RememberError> {
-        let event = Event {
-            event: event.into(),
-            id: entry.id.to_string(),
-            lineage: Some(entry.lineage.to_string()),
-            active: Some(entry.id.to_string()),
-        };
-        Ok(rows::insert_event(tx, &self.keys, &event, now_ms)?)
+        tx: Transaction<'_>,
+        kind: &str,
+        entry: Entry,
+        at: i64,
+    ) -> Result<Confirmed, RememberError> {
+        let event = Event { lineage: Some(entry.lineage.clone()), active: Some(entry.id.clone()), at };
+        let revision = self.keys.append(&tx, kind, &entry.id, &event)?;
+        tx.commit()?;
+        Ok(Confirmed { entry, revision })
     }
 
-    /// The entries (with their lineages) and candidates that a purge of this id deletes.
-    fn related(
-        &self,
-        tx: &Transaction<'_>,
-        id: &Id,
-    ) -> rusqlite::Result<(Vec<(String, String)>, Vec<String>)> {
-        let _ = self;
-        let mut entries =
-            tx.prepare("SELECT id, lineage, candidate FROM entry WHERE id = ?1 OR candidate = ?1")?;
-        let entries =
-            entries.query_map([id.as_str()], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
-        let (entries, mut candidates): (Vec<_>, Vec<String>) =
-            entries.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().unzip();
-        candidates.push(id.to_string());
-        candidates.sort();
-        candidates.dedup();
-        let stands =
-            |id: &String| tx.query_row("SELECT 1 FROM candidate WHERE id = ?", [id], |_| Ok(())).is_ok();
-        candidates.retain(stands);
-        Ok((entries, candidates))
-    }
-
-    fn has_broken_event(&self, tx: &Transaction<'_>, id: &Id) -> rusqlite::Result<bool> {
-        Ok(!rows::broken_events(tx, &self.keys, id.as_str())?.is_empty())
+    /// The entry that applies in a lineage by its newest event; one that does not verify names none.
+    fn active_now(&self, rows: &[Row], lineage: &Id) -> Option<Id> {
+        let events = rows.iter().rev().filter(|row| !matches!(row.kind.as_str(), "candidate" | "entry"));
+        let mut parsed = events.filter_map(|row| Some((row, serde_json::from_str::<Event>(&row.body).ok()?)));
+        let (row, event) = parsed.find(|(_, event)| event.lineage.as_ref() == Some(lineage))?;
+        event.active.filter(|_| self.keys.verify(row))
     }
 
     /// Rewrites the file without free pages and empties the write-ahead log; deleted text is in neither afterwards.
@@ -470,6 +442,19 @@ impl RememberStore {
         let busy = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
         rewritten && busy == Ok(0)
     }
+}
+
+/// The claim as it is stored: white space collapsed, bounded, screened.
+fn taken(claim: &str) -> Result<String, RememberError> {
+    let claim = claim.split_whitespace().collect::<Vec<_>>().join(" ");
+    if neutralise(&claim).trim().is_empty() {
+        return Err(RememberError::Blank);
+    }
+    if claim.len() > CLAIM_BYTES_MAX {
+        return Err(RememberError::TooLong { bytes: claim.len() });
+    }
+    screen(&claim)?;
+    Ok(claim)
 }
 
 fn superseded<'a>(

@@ -90,7 +90,7 @@ fn openings() -> &'static [Regex] {
             &format!("(?i)([{ANGLES}]){BETWEEN}(?:{FRAMES})"),
             // Closing tags and role marks of any name.
             &format!("([{ANGLES}])[/|!?]"),
-            &format!(r"(?i)(\[){BETWEEN}(?:inst\b|sys\b|system\b|agentspine)"),
+            r"(?i)(\[)\s*/?\s*(?:inst|sys|system)\s*\]",
         ])
     })
 }

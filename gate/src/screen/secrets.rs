@@ -71,8 +71,8 @@ struct Rule {
     compiled: OnceLock<Option<Regex>>,
 }
 
-struct Rules {
-    rules: Vec<Rule>,
+struct RuleSet {
+    all: Vec<Rule>,
     global: Allow,
     words: Option<AhoCorasick>,
     /// For each word of `words`: its rule.
@@ -184,7 +184,7 @@ fn scan(text: &str, loose: bool) -> Vec<(&'static str, Range<usize>)> {
     candidates.dedup();
     let plain = plain_ends(text);
     let mut found = Vec::new();
-    for rule in candidates.into_iter().filter_map(|n| rules.rules.get(n)) {
+    for rule in candidates.into_iter().filter_map(|n| rules.all.get(n)) {
         if !loose && (rule.id == "generic-api-key" || !matches!(rule.proof, None | Some(Proof::Shape))) {
             continue;
         }
@@ -194,8 +194,8 @@ fn scan(text: &str, loose: bool) -> Vec<(&'static str, Range<usize>)> {
     found
 }
 
-fn rules() -> &'static Rules {
-    static RULES: OnceLock<Rules> = OnceLock::new();
+fn rules() -> &'static RuleSet {
+    static RULES: OnceLock<RuleSet> = OnceLock::new();
     RULES.get_or_init(|| {
         let file: File =
             toml::from_str(GITLEAKS).unwrap_or(File { allowlist: Allow::default(), rules: Vec::new() });
@@ -212,7 +212,7 @@ fn rules() -> &'static Rules {
             rules.push(rule);
         }
         let words = AhoCorasick::builder().ascii_case_insensitive(true).build(&words).ok();
-        Rules { rules, global: file.allowlist, words, rule_of }
+        RuleSet { all: rules, global: file.allowlist, words, rule_of }
     })
 }
 
@@ -446,10 +446,10 @@ mod tests {
     #[test]
     fn every_vendored_and_own_pattern_compiles() {
         let rules = rules();
-        assert!(rules.rules.len() >= 222, "{}", rules.rules.len());
+        assert!(rules.all.len() >= 222, "{}", rules.all.len());
         assert!(rules.words.is_some());
         let broken: Vec<&str> =
-            rules.rules.iter().filter(|r| r.regex().is_none()).map(|r| r.id.as_str()).collect();
+            rules.all.iter().filter(|r| r.regex().is_none()).map(|r| r.id.as_str()).collect();
         assert_eq!(broken, Vec::<&str>::new());
     }
 }
