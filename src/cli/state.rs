@@ -51,7 +51,10 @@ pub(super) fn run(args: &StateArgs, config: &Config, report: &mut Report) -> Res
         What::Check { .. } => check(&rooms, config, report),
         What::Reset { confirm: true, .. } => reset(&rooms, config, report),
         What::Reset { confirm: false, .. } => Err(Failure::usage(
-            format!("this would put key, journal and anchor in {} aside and start new ones", config.short_path(rooms.dir.root())),
+            format!(
+                "this would put key, journal and anchor in {} aside and start new ones",
+                config.short_path(rooms.dir.root())
+            ),
             "agentspine state reset --confirm",
         )),
     }
@@ -68,7 +71,7 @@ fn check(rooms: &Rooms, config: &Config, report: &mut Report) -> Result<(), Fail
         Output::People => {
             report.line(dir);
             let rows: Vec<_> = findings.iter().map(finding_row).collect();
-            table::lines(["piece", "state", "what"], &rows).iter().for_each(|line| report.line(line));
+            report.lines(table::lines(["piece", "state", "what"], &rows));
         }
     }
     match findings.into_iter().find_map(|finding| finding.detail.map(|detail| (detail, finding))) {

@@ -216,7 +216,7 @@ fn spans_of_a_receipt_are_found_and_erased_at_once() {
         .append(&id, &[event(EventKind::Prompt, 1, "a")], &[span("x", 1), span("y", 2)])
         .unwrap();
     let gone = [ReceiptId([1; 16]), ReceiptId([9; 16])];
-    assert_eq!(store.conversations.sessions_holding(&gone).unwrap(), [id.clone()]);
+    assert_eq!(store.conversations.sessions_holding(&gone).unwrap(), std::slice::from_ref(&id));
     assert_eq!(store.conversations.erase_spans(&gone).unwrap(), 1);
     assert_eq!(store.conversations.spans(&id).unwrap(), [span("y", 2)]);
     store.conversations.touch_spans(&id, 77).unwrap();
