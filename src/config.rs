@@ -90,6 +90,8 @@ pub(crate) struct Http {
     pub proxy: Option<String>,
     /// PEM file of an additional authority.
     pub ca_file: Option<PathBuf>,
+    /// Plain http to other machines is allowed.
+    pub allow_plain: bool,
 }
 
 /// What the terminal is and what the person wants of it.
@@ -151,13 +153,22 @@ impl Config {
                 openai: environment.secret("OPENAI_API_KEY"),
             },
             api_key_command: file.api_key_command,
-            http: Http { proxy: file.http.proxy, ca_file: file.http.ca_file },
+            http: Http {
+                proxy: file.http.proxy,
+                ca_file: file.http.ca_file,
+                allow_plain: file.http.allow_plain,
+            },
             ui: ui(flags, &environment, file.ui.ascii),
             state_dir: paths::state_dir(&environment, &home)?,
             file: path,
             homes: paths::host_homes(&environment, home),
             environment,
         })
+    }
+
+    /// The key in a variable that a model's server names.
+    pub(crate) fn key(&self, variable: &str) -> Option<Secret> {
+        self.environment.secret(variable)
     }
 
     /// The value of a variable that the local policy names as a provider's credential.

@@ -9,6 +9,7 @@ mod cli;
 mod compose;
 mod config;
 mod conversations;
+mod desk;
 mod report;
 mod system;
 mod turn;

@@ -244,3 +244,41 @@ fn is_pseudo(handle: &OwnedFd) -> Result<bool, ReadError> {
 fn is_pseudo(_handle: &OwnedFd) -> Result<bool, ReadError> {
     Ok(false)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Both ways of opening must refuse the same things: the second one runs only on old kernels and other systems.
+    #[test]
+    fn the_walk_by_component_refuses_what_the_kernel_refuses() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("d")).unwrap();
+        std::fs::write(root.join("d/file"), "text").unwrap();
+        symlink("file", root.join("d/link")).unwrap();
+        symlink("d", root.join("door")).unwrap();
+        let ways = [
+            open_by_component,
+            #[cfg(target_os = "linux")]
+            open_by_kernel,
+        ];
+        for open in ways {
+            let open = |root: &Path, relative: &str| {
+                open(root, Path::new(relative), OFlags::RDONLY).map_err(refused)
+            };
+            let mut text = String::new();
+            File::from(open(&root, "d/file").unwrap()).read_to_string(&mut text).unwrap();
+            assert_eq!(text, "text");
+            assert!(matches!(open(&root, "d/link"), Err(ReadError::Link)));
+            assert!(matches!(open(&root, "door/file"), Err(ReadError::Link)));
+            assert!(matches!(open(&root.join("door"), "file"), Err(ReadError::Link)));
+            assert!(matches!(open(&root, "d/none"), Err(ReadError::Absent)));
+            assert!(matches!(open(&root, "d/file/x"), Err(ReadError::Absent)));
+            assert!(matches!(open(&root.join("none"), "file"), Err(ReadError::Absent)));
+        }
+    }
+}

@@ -46,6 +46,7 @@ pub(super) struct IdentityTable {
 pub(super) struct HttpTable {
     pub proxy: Option<String>,
     pub ca_file: Option<PathBuf>,
+    pub allow_plain: bool,
 }
 
 /// `[ui]`.

@@ -71,23 +71,23 @@ impl<'w, 'a> Claude<'w, 'a> {
     }
 
     fn managed(&mut self) -> Result<(), Refusal> {
-        let dir = managed_dir(self.walk.homes);
-        let root = self.home_at(&dir, "managed")?;
-        if let Some(base) = &root {
+        let base = self.walk.named_base(&managed_dir(self.walk.homes), Layer::Managed, "managed")?;
+        if let Some(base) = &base {
             self.document(&self.walk.spot(base, Layer::Managed, "CLAUDE.md"), Candidate::Memory, None)?;
         }
         if let Some((spot, text, file)) = self.settings.managed_text.take() {
             let place = Place::of(&spot);
             self.walk.bind(&spot, &place, &file, Text { rendered: text.clone(), whole: text }, None)?;
         }
-        match &root {
+        match &base {
             Some(base) => self.rules(&self.walk.spot(base, Layer::Managed, ".claude/rules"), None),
             None => Ok(()),
         }
     }
 
     fn user(&mut self) -> Result<(), Refusal> {
-        let Some(base) = self.home_at(&config_dir(self.walk.homes), "user")? else { return Ok(()) };
+        let dir = config_dir(self.walk.homes);
+        let Some(base) = self.walk.named_base(&dir, Layer::User, "user")? else { return Ok(()) };
         self.user_root = Some(base.root.clone());
         let hidden = self.managed_only();
         self.document(&self.walk.spot(&base, Layer::User, "CLAUDE.md"), Candidate::Memory, hidden)?;
@@ -96,18 +96,6 @@ impl<'w, 'a> Claude<'w, 'a> {
 
     fn managed_only(&self) -> Hidden {
         (self.settings.mode == Mode::ManagedOnly).then_some("the host's setting is managed-only")
-    }
-
-    /// The managed or user directory with its own links resolved; `None` where there is none.
-    fn home_at(&self, dir: &Path, label: &str) -> Result<Option<Base>, Refusal> {
-        match self.walk.fs.canonicalize(dir) {
-            Ok(root) => Ok(Some(Base::named(root, label))),
-            Err(error) if is_absent(&error) => Ok(None),
-            Err(error) => {
-                let spot = self.walk.spot(&Base::named(dir.to_owned(), label), Layer::User, "");
-                Err(self.walk.refuse_read(&spot, &error.into()))
-            }
-        }
     }
 
     fn directories(&mut self) -> Result<(), Refusal> {
@@ -180,12 +168,16 @@ impl<'w, 'a> Claude<'w, 'a> {
             return Ok(false);
         }
         let file = self.walk.read(spot, &place)?;
-        Ok(!file.bytes.trim_ascii().is_empty())
+        Ok(!render::claude(&String::from_utf8_lossy(&file.bytes)).trim().is_empty())
     }
 
     fn rules(&mut self, top: &Spot, hidden: Hidden) -> Result<(), Refusal> {
         let mut left = self.rule_entries_left;
-        let found = tree(self.walk, top, &mut left)?;
+        let found = match tree(self.walk, top, &mut left) {
+            // What the host does not load refuses nothing.
+            Err(_) if hidden.is_some() => Vec::new(),
+            found => found?,
+        };
         self.rule_entries_left = left;
         found.iter().try_for_each(|spot| self.document(spot, Candidate::Rule, hidden))
     }
@@ -281,7 +273,7 @@ impl<'w, 'a> Claude<'w, 'a> {
             self.leave_out(&spot, "claudeMdExcludes names it");
         } else if is_binary_name(&real) {
             self.leave_out(&spot, "the host imports text files only");
-        } else if self.is_closed(&spot, &real)? {
+        } else if self.is_closed(&spot, &real)? && !self.leads_inside(&real) {
             self.list_external(&spot);
         } else if let Some(place) = self.walk.file_at(&spot)? {
             if place.via_link() && self.is_closed(&spot, &place.path())? {
@@ -328,6 +320,11 @@ impl<'w, 'a> Claude<'w, 'a> {
             None => *self.externals_approved.insert(externals_approved(self.walk)?),
         };
         Ok(!approved)
+    }
+
+    /// A link outside may lead back to where the host loads from.
+    fn leads_inside(&self, path: &Path) -> bool {
+        self.walk.fs.canonicalize(path).is_ok_and(|real| real.starts_with(&self.walk.cwd))
     }
 
     /// Lists, once, a document that the host does not load.

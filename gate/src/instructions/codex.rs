@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::codex_config::Config;
 use super::id::Base;
-use super::walk::{Place, Spot, Text, Walk, is_absent, len};
+use super::walk::{Place, Spot, Text, Walk, len};
 use super::{DocumentState, Layer};
 use crate::failure::Refusal;
 use crate::seams::ReadFile;
@@ -46,15 +46,7 @@ fn project_root(walk: &Walk<'_>, markers: &[String]) -> Result<PathBuf, Refusal>
 
 /// The first of the two global files that is not blank.
 fn global(walk: &mut Walk<'_>, home: &Path) -> Result<(), Refusal> {
-    let root = match walk.fs.canonicalize(home) {
-        Ok(root) => root,
-        Err(error) if is_absent(&error) => return Ok(()),
-        Err(error) => {
-            let spot = walk.spot(&Base::named(home.to_owned(), "user"), Layer::User, "");
-            return Err(walk.refuse_read(&spot, &error.into()));
-        }
-    };
-    let base = Base::named(root, "user");
+    let Some(base) = walk.named_base(home, Layer::User, "user")? else { return Ok(()) };
     let mut chosen: Option<&str> = None;
     for name in NAMES {
         let spot = walk.spot(&base, Layer::User, name);

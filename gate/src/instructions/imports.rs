@@ -136,6 +136,7 @@ mod tests {
             ("@my\\ file.md rest", &["my file.md"]),
             ("@a.md#part", &["a.md"]),
             ("@~/a.md @/b.md @./c @../d", &["~/a.md", "/b.md", "./c", "../d"]),
+            ("@~/a.md @~/b.md", &["~/a.md", "~/b.md"]),
             ("@a.md, @b.md.", &["a.md,", "b.md."]),
             ("@a.md @a.md", &["a.md"]),
             ("(@a.md)", &[]),

@@ -2,7 +2,7 @@
 //!
 //! Map: `claude` and `codex` know each host's hierarchy, `settings` and `codex_config` what its own settings change;
 //! `rules` walks rule trees, `imports` finds `@path`, `render` says what the host makes of a file; `lazy` adds what it
-//! loads later; `walk` locates, reads and lists; `id` names; `project` finds the checkout.
+//! loads later; `walk` locates, reads and lists; `refuse` words the refusals; `id` names; `project` finds the checkout.
 //! Invariants: order is the host's (rule trees: sorted by bytes); a document is read once and only below the directory
 //! it is found in; what cannot be read safely refuses the turn, what the host leaves out is listed with its reason.
 
@@ -13,6 +13,7 @@ mod id;
 mod imports;
 mod lazy;
 mod project;
+mod refuse;
 pub mod render;
 mod rules;
 mod settings;
@@ -48,7 +49,7 @@ pub struct HostHomes {
 }
 
 /// Layer a document belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// Organisation-managed policy.

@@ -25,9 +25,9 @@ pub fn claude(text: &str) -> String {
     rendered
 }
 
-/// Markdown as the host reads it.
+/// Markdown as the host reads it. No strikethrough: two `@~/...` in one line would be one.
 pub(super) fn markdown(text: &str) -> Parser<'_> {
-    Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH)
+    Parser::new_ext(text, Options::ENABLE_TABLES)
 }
 
 /// Splits off the YAML between a first line `---` and the next such line; the byte order mark is dropped.

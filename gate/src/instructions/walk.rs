@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::id::{Base, short, shown};
+use super::id::Base;
 use super::{Document, DocumentState, HostHomes, Layer, Listed, Snapshot};
 use crate::failure::{Detail, Refusal};
 use crate::ids::Digest;
@@ -89,7 +89,7 @@ pub(super) struct Walk<'a> {
     pub(super) host: InstructionHost,
     pub(super) homes: &'a HostHomes,
     pub(super) cwd: PathBuf,
-    allowed_links: &'a [PathBuf],
+    pub(super) allowed_links: &'a [PathBuf],
     documents: Vec<Document>,
     listed: Vec<Listed>,
     ids: HashSet<String>,
@@ -151,6 +151,18 @@ impl<'a> Walk<'a> {
         Spot { id, layer, root: base.root.clone(), relative }
     }
 
+    /// The managed or user directory, its own links resolved; `None` where there is none.
+    pub(super) fn named_base(&self, dir: &Path, layer: Layer, label: &str) -> Result<Option<Base>, Refusal> {
+        match self.fs.canonicalize(dir) {
+            Ok(root) => Ok(Some(Base::named(root, label))),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => {
+                let spot = self.spot(&Base::named(dir.to_owned(), label), layer, "");
+                Err(self.refuse_read(&spot, &error.into()))
+            }
+        }
+    }
+
     /// Finds the regular file at a spot; `None` where nothing or a directory stands, as for the hosts.
     pub(super) fn file_at(&self, spot: &Spot) -> Result<Option<Place>, Refusal> {
         match self.locate(spot)? {
@@ -196,7 +208,7 @@ impl<'a> Walk<'a> {
         let target = self.fs.canonicalize(link).ok();
         let Some(target) = target.filter(|t| self.allowed_links.contains(t) && place.links.len() < LINKS_MAX)
         else {
-            return Err(self.refuse_link(spot, link));
+            return Err(self.refuse_link(spot, link, rest));
         };
         let text = self.fs.link_text(link).map_err(|error| self.refuse_read(spot, &error.into()))?;
         place.links.push((text, target.clone()));
@@ -297,67 +309,6 @@ impl<'a> Walk<'a> {
         let (Some(dir), Some(name)) = (real.parent(), real.file_name()) else { return Ok(None) };
         let file = self.fs.read(dir, Path::new(name), HOST_FILE_BYTES_MAX);
         file.map(Some).map_err(|error| self.refuse_config(path, &error.to_string()))
-    }
-
-    /// A refusal because the host's own configuration cannot be understood.
-    pub(super) fn refuse_config(&self, path: &Path, reason: &str) -> Refusal {
-        let place = match path.strip_prefix(&self.cwd) {
-            Ok(relative) => shown(relative),
-            Err(_) if path.starts_with(&self.homes.home) => short(path, &self.homes.home),
-            Err(_) => path.file_name().map(|name| shown(Path::new(name))).unwrap_or_default(),
-        };
-        let advice = self.look(&format!("Repair {}", short(path, &self.homes.home)));
-        Refusal::new(Detail::HostConfig, format!("{place} of {}: {reason}", self.host.as_str()), advice)
-    }
-
-    /// A refusal because a document cannot be read safely.
-    pub(super) fn refuse_read(&self, spot: &Spot, error: &ReadError) -> Refusal {
-        let (detail, what) = match error {
-            ReadError::Link => return self.refuse_link(spot, &spot.path()),
-            ReadError::Absent => (Detail::Changed, "Leave it in place"),
-            ReadError::NotRegular => (Detail::NotRegular, "Remove or rename it"),
-            ReadError::TooLarge { .. } => (Detail::TooMany, "Make it smaller"),
-            ReadError::Replaced => (Detail::Replaced, "Let the other program finish"),
-            ReadError::Changed => (Detail::Changed, "Let the other program finish"),
-            ReadError::OutOfScope => (Detail::OutOfScope, "Name a file inside the directory"),
-            ReadError::Io(_) => (Detail::Unreadable, "Make it readable for you, or remove it"),
-        };
-        let message = match error {
-            ReadError::Absent => format!("{} vanished while it was read", spot.id),
-            ReadError::TooLarge { limit } => format!(
-                "{} is larger than the {limit} bytes that are left of {SNAPSHOT_BYTES_MAX} for all documents",
-                spot.id
-            ),
-            other => format!("{}: {other}", spot.id),
-        };
-        let advice = self.look(&format!("{what} ({})", short(&spot.path(), &self.homes.home)));
-        Refusal::new(detail, message, advice)
-    }
-
-    /// A refusal because a link stands where a document or one of its directories is looked for.
-    fn refuse_link(&self, spot: &Spot, link: &Path) -> Refusal {
-        let part = link.strip_prefix(&spot.root).ok().filter(|part| *part != spot.relative);
-        let message = match part {
-            Some(part) => format!("{} is reached over the symbolic link {}", spot.id, shown(part)),
-            None => format!("{} is a symbolic link", spot.id),
-        };
-        let Ok(target) = self.fs.canonicalize(link) else {
-            let what = format!("The link leads nowhere: remove {}", short(link, &self.homes.home));
-            return Refusal::new(Detail::Symlink, message, self.look(&what));
-        };
-        // `--set` replaces the list, so the command repeats what is allowed already.
-        let allowed = self.allowed_links.iter().chain([&target]).map(|path| path.to_string_lossy());
-        let list = allowed.collect::<serde_json::Value>().to_string().replace('\'', r"'\''");
-        let advice = format!(
-            "Replace the link by a file, or allow its target: agentspine preflight-policy --set \
-             'allowedSymlinkTargets={list}' --confirm-local-policy"
-        );
-        Refusal::new(Detail::Symlink, message, advice)
-    }
-
-    /// Advice that ends in the command that shows the outcome.
-    pub(super) fn look(&self, what: &str) -> String {
-        format!("{what}, then look again: agentspine instructions --host {}", self.host.as_str())
     }
 }
 

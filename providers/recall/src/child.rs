@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -69,7 +70,8 @@ pub(crate) async fn run(supervisor: &Supervisor, job: Job, scratch: &Path, stop:
 
 /// 0700 and empty.
 fn private_dir(scratch: &Path) -> io::Result<tempfile::TempDir> {
-    tempfile::Builder::new().prefix("provider-").tempdir_in(scratch)
+    let mode = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("provider-").permissions(mode).tempdir_in(scratch)
 }
 
 fn spawn(supervisor: &Supervisor, job: &Job, dir: &Path, deadline: Instant) -> io::Result<Child> {

@@ -9,7 +9,9 @@ use agentspine_gate::policy::{Adapter, Network};
 use agentspine_gate::recall::QUERY_SCHEMA_V2;
 use agentspine_gate::{Detail, Digest};
 use agentspine_recall::cancellation;
-use support::{EVIL, Hold, PATIENT_MS, SHORT_MS, answer, ask, failure, marker, planned, providers, runtime, until};
+use support::{
+    EVIL, Hold, PATIENT_MS, SHORT_MS, answer, ask, failure, marker, planned, providers, runtime, until,
+};
 
 const HOLDS: [Hold; 2] = [Hold::Namespace, Hold::Subreaper];
 
@@ -30,7 +32,8 @@ fn all_answer(modes: &[&str]) {
         let marker = marker();
         let answer = answer(&ask(planned(mode, &marker, PATIENT_MS), &marker, hold));
         let claims: Vec<&str> = answer.items.iter().map(|item| item.claim.as_str()).collect();
-        let expected: &[&str] = if matches!(*mode, "empty" | "unread" | "close-stdin") { &[] } else { &["evil-claim"] };
+        let expected: &[&str] =
+            if matches!(*mode, "empty" | "unread" | "close-stdin") { &[] } else { &["evil-claim"] };
         assert_eq!(claims, expected, "{mode} {hold:?}");
     }
 }
@@ -60,7 +63,8 @@ fn a_provider_that_never_reads_a_large_query_still_answers() {
 
 #[test]
 fn nothing_survives_a_provider_that_hangs() {
-    let modes = ["hang", "ignore-term", "fork-64", "setsid", "double-fork-and-hangs", "closes-stdout", "drip"];
+    let modes =
+        ["hang", "ignore-term", "fork-64", "setsid", "double-fork-and-hangs", "closes-stdout", "drip"];
     all_fail_with(Detail::Timeout, SHORT_MS, &modes);
 }
 
@@ -102,8 +106,20 @@ fn a_valid_answer_counts_only_with_exit_zero() {
 #[test]
 fn an_answer_that_is_not_one_valid_result_is_malformed() {
     let modes = [
-        "nothing", "partial", "twice", "garbage", "html", "deep", "nan", "infinite", "negative", "duplicate-key",
-        "lone-surrogate", "long-claim", "invalid-utf8", "double-fork",
+        "nothing",
+        "partial",
+        "twice",
+        "garbage",
+        "html",
+        "deep",
+        "nan",
+        "infinite",
+        "negative",
+        "duplicate-key",
+        "lone-surrogate",
+        "long-claim",
+        "invalid-utf8",
+        "double-fork",
     ];
     all_fail_with(Detail::Malformed, PATIENT_MS, &modes);
 }
@@ -209,9 +225,11 @@ fn cancelling_ends_every_provider() {
         let scratch = tempfile::tempdir().unwrap();
         let providers = providers(scratch.path(), hold);
         let (canceller, cancelled) = cancellation();
-        let plans = vec![planned("double-fork-and-hangs", &marker, PATIENT_MS), planned("hang", &marker, PATIENT_MS)];
+        let plans =
+            vec![planned("double-fork-and-hangs", &marker, PATIENT_MS), planned("hang", &marker, PATIENT_MS)];
         let runtime = runtime();
-        let running = runtime.spawn(async move { agentspine_recall::run(plans, &providers, cancelled).await });
+        let running =
+            runtime.spawn(async move { agentspine_recall::run(plans, &providers, cancelled).await });
         until(&marker, |alive| alive.iter().any(|line| line.contains("evil-provider setsid")));
         canceller.cancel();
         let outcomes = runtime.block_on(running).unwrap();
@@ -241,7 +259,8 @@ fn dropping_the_run_ends_every_provider() {
         let (_canceller, cancelled) = cancellation();
         let plans = vec![planned("double-fork-and-hangs", &marker, PATIENT_MS)];
         let runtime = runtime();
-        let running = runtime.spawn(async move { agentspine_recall::run(plans, &providers, cancelled).await });
+        let running =
+            runtime.spawn(async move { agentspine_recall::run(plans, &providers, cancelled).await });
         until(&marker, |alive| alive.iter().any(|line| line.contains("evil-provider setsid")));
         running.abort();
         until(&marker, <[String]>::is_empty);
@@ -253,14 +272,16 @@ fn eight_providers_run_at_once_and_each_has_its_own_outcome_in_order() {
     let marker = marker();
     let scratch = tempfile::tempdir().unwrap();
     let providers = providers(scratch.path(), Hold::Namespace);
-    let modes = ["hang", "ok", "exit-3", "fork-64", "partial", "flood-stdout", "double-fork-and-hangs", "empty"];
+    let modes =
+        ["hang", "ok", "exit-3", "fork-64", "partial", "flood-stdout", "double-fork-and-hangs", "empty"];
     let (_canceller, cancelled) = cancellation();
     let plans = modes.map(|mode| {
         let hangs = matches!(mode, "hang" | "fork-64" | "double-fork-and-hangs");
         planned(mode, &marker, if hangs { SHORT_MS } else { PATIENT_MS })
     });
     let outcomes = runtime().block_on(agentspine_recall::run(plans.into(), &providers, cancelled));
-    let seen: Vec<Option<Detail>> = outcomes.iter().map(|outcome| outcome.result.as_ref().err().map(|f| f.detail)).collect();
+    let seen: Vec<Option<Detail>> =
+        outcomes.iter().map(|outcome| outcome.result.as_ref().err().map(|f| f.detail)).collect();
     let expected = [
         Some(Detail::Timeout),
         None,

@@ -26,7 +26,9 @@ fn a_killed_host_leaves_no_provider_alive() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        until(&marker, |alive| alive.iter().filter(|line| line.contains("evil-provider setsid")).count() == 2);
+        until(&marker, |alive| {
+            alive.iter().filter(|line| line.contains("evil-provider setsid")).count() == 2
+        });
         host.kill().unwrap();
         host.wait().unwrap();
         until(&marker, <[String]>::is_empty);
@@ -61,5 +63,8 @@ fn open_files_are_as_many_after_failures_as_before() {
 /// Open files of this process that are pipes or regular files: the other test's child and the runtime own none of them.
 fn own_files() -> usize {
     let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
-    files.filter_map(|file| std::fs::read_link(file.path()).ok()).filter(|to| to.to_string_lossy().starts_with("pipe:")).count()
+    files
+        .filter_map(|file| std::fs::read_link(file.path()).ok())
+        .filter(|to| to.to_string_lossy().starts_with("pipe:"))
+        .count()
 }
