@@ -9,6 +9,7 @@ use crate::support::vault::{self, answered, receipt};
 #[test]
 fn an_empty_home_verifies_with_nothing_in_it() {
     let home = Home::new();
+    assert!(home.ok(&["state", "check"]).contains("nothing here yet"));
     assert_eq!(home.ok(&["receipts", "verify"]), "0 consumed receipts, chain ok (0 rows), anchor ok\n");
     assert_eq!(home.ok(&["receipts", "list"]), "no receipts yet\n");
     assert_eq!(

@@ -61,7 +61,7 @@ pub(super) fn run(args: &StateArgs, config: &Config, report: &mut Report) -> Res
 }
 
 fn check(rooms: &Rooms, config: &Config, report: &mut Report) -> Result<(), Failure> {
-    let findings = Vault::check(&rooms.dir, &rooms.seams);
+    let findings = findings(rooms);
     let dir = config.short_path(rooms.dir.root());
     match report.output() {
         Output::Json => report.json(&json!({
@@ -78,6 +78,16 @@ fn check(rooms: &Rooms, config: &Config, report: &mut Report) -> Result<(), Fail
         None => Ok(()),
         Some((detail, finding)) => Err(Refusal::new(detail, finding.message, finding.advice).into()),
     }
+}
+
+/// On a machine that never made a call nothing is missing yet.
+fn findings(rooms: &Rooms) -> Vec<Finding> {
+    let pieces = [rooms.dir.keyring(), rooms.dir.journal(), rooms.dir.anchor()];
+    if pieces.iter().any(|piece| piece.symlink_metadata().is_ok()) {
+        return Vault::check(&rooms.dir, &rooms.seams);
+    }
+    let message = "nothing here yet; the first call makes key, journal and anchor".to_owned();
+    vec![Finding { piece: "journal", detail: None, message, advice: String::new() }]
 }
 
 fn finding_json(finding: &Finding) -> Value {
