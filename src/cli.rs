@@ -27,10 +27,11 @@ use crate::system::Hardening;
 
 /// No model call without your instructions, your rules and your recall.
 ///
-/// Before every model call this program verifies the instruction files byte for byte, loads your Must-Remember rules, runs
-/// the retrieval providers and issues a receipt that is consumed once. If anything required fails, no call is made.
+/// Before every model call this program verifies the instruction files byte for
+/// byte, loads your Must-Remember rules, runs the retrieval providers and issues
+/// a receipt that is consumed once. If anything required fails, no call is made.
 #[derive(Parser)]
-#[command(name = "agentspine", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
+#[command(name = "agentspine", version, verbatim_doc_comment, args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
   agentspine                                        chat in this directory
   agentspine -p \"What did we decide about X?\"       one answer, then exit

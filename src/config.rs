@@ -181,6 +181,11 @@ impl Config {
         self.keys.anthropic.iter().chain(&self.keys.openai).cloned().collect()
     }
 
+    /// The repository a canonical directory lies in, which must not hold the state directory.
+    pub(crate) fn project_root(&self, cwd: &std::path::Path) -> Option<PathBuf> {
+        paths::project_root(cwd, &self.homes.home)
+    }
+
     /// A path as its owner writes it: the home directory as `~`. For the person's own terminal only.
     pub(crate) fn short_path(&self, path: &std::path::Path) -> String {
         match path.strip_prefix(&self.homes.home) {

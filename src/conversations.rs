@@ -133,12 +133,6 @@ impl Conversations {
         Ok(spans)
     }
 
-    /// Notes that a session's spans were replayed now, wall clock in milliseconds.
-    pub(crate) fn touch_spans(&mut self, session: &Id, at: i64) -> Result<()> {
-        let sql = "UPDATE span SET last_used = ?2 WHERE session_id = ?1";
-        self.write(|tx| Ok(tx.execute(sql, params![session.as_str(), at])?)).map(|_| ())
-    }
-
     /// The sessions that would lose injected text if the spans of these receipts were erased.
     pub(crate) fn sessions_holding(&self, receipts: &[ReceiptId]) -> Result<Vec<Id>> {
         let mut statement = self.0.prepare("SELECT DISTINCT session_id FROM span WHERE receipt_id = ?1")?;
@@ -194,12 +188,6 @@ impl Conversations {
         );
         let mut statement = self.0.prepare_cached(&sql)?;
         statement.query_row([project.as_str()], |row| Ok(rows::session(row))).optional()?.transpose()
-    }
-
-    /// Gives a session a title.
-    pub(crate) fn set_title(&mut self, session: &Id, title: &str) -> Result<()> {
-        let sql = "UPDATE session SET title = ?2 WHERE id = ?1";
-        self.write(|tx| Ok(tx.execute(sql, params![session.as_str(), title])?)).map(|_| ())
     }
 
     /// Deletes a session with its events, spans and draft, and overwrites what they held; false where there is none.

@@ -12,6 +12,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use agentspine_gate::screen::redact;
 use agentspine_gate::{Code, Refusal};
 use serde::Serialize;
 use serde_json::json;
@@ -128,7 +129,7 @@ impl Failure {
             Self::Told(_) => return None,
         };
         Some(json!({"error": {
-            "code": exit.word(), "detail": detail, "message": message, "advice": advice,
+            "code": exit.word(), "detail": detail, "message": redact(message).0, "advice": advice,
             "receiptId": receipt, "exit": exit.number(),
         }}))
     }
@@ -177,6 +178,13 @@ impl Report {
     /// One line for people.
     pub(crate) fn line(&mut self, text: impl Display) {
         self.text(format_args!("{text}\n"));
+    }
+
+    /// Lines for people.
+    pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = String>) {
+        for line in lines {
+            self.line(line);
+        }
     }
 
     /// Text for people without a line end, such as a piece of a streamed answer; flushed at once.
@@ -232,7 +240,8 @@ impl Report {
     }
 
     fn tell_lines(&mut self, message: &str, advice: &str) {
-        self.note(message);
+        // What is quoted in a message may hold a key that nobody told us about.
+        self.note(redact(message).0);
         if !advice.is_empty() {
             let line = self.clean(&format!("  next: {advice}\n"));
             let _ = self.err.write_all(line.as_bytes());

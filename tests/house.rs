@@ -4,4 +4,7 @@
 mod cli;
 mod dependencies;
 mod documents;
+mod receipts;
+mod rules;
+mod sessions;
 mod support;

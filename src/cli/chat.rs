@@ -17,6 +17,7 @@ use crate::config::Flags;
   git diff | agentspine chat -p \"Review this\" --model anthropic:claude-sonnet-4-5
   agentspine chat --model chat:qwen3@http://127.0.0.1:11434/v1
   agentspine chat --continue")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct ChatArgs {
     /// Ask once, print the answer and exit; text piped into stdin follows the prompt, or is the prompt
     #[arg(short = 'p', long = "print", value_name = "PROMPT", num_args = 0..=1)]

@@ -59,7 +59,9 @@ impl Check {
     fn of(name: &'static str, found: Result<String, Failure>) -> Self {
         let (state, code, message, advice) = match found {
             Ok(message) => (State::Ok, None, message, String::new()),
-            Err(Failure::Refused(refusal)) => (State::Failed, Some(refusal.key()), refusal.message, refusal.advice),
+            Err(Failure::Refused(refusal)) => {
+                (State::Failed, Some(refusal.key()), refusal.message, refusal.advice)
+            }
             Err(Failure::Said { message, advice, .. }) => (State::Failed, None, message, advice),
             Err(Failure::Told(_)) => (State::Failed, None, String::new(), String::new()),
         };
@@ -104,7 +106,9 @@ fn document(config: &Config, checks: &[Check], ok: bool) -> Value {
     let status = Rooms::open(config).and_then(|rooms| Status::read(&rooms));
     let preflight = match status {
         Ok(status) => json!(status),
-        Err(_) => json!({"status": "failed-closed", "error": checks.iter().find_map(|check| check.code.clone())}),
+        Err(_) => {
+            json!({"status": "failed-closed", "error": checks.iter().find_map(|check| check.code.clone())})
+        }
     };
     json!({
         "schema": "agentspine.doctor/v1", "ok": ok, "version": env!("CARGO_PKG_VERSION"),

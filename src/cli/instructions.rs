@@ -67,12 +67,15 @@ pub(super) fn unbound() -> Refusal {
 fn people(snapshot: &Snapshot, config: &Config, used: u64, budget: InstructionBudget, report: &mut Report) {
     let rows: Vec<_> = numbered(&snapshot.listed).map(|(order, listed)| row(order, listed, config)).collect();
     let heading = ["order", "id", "scope", "bytes", "sha256", "state", "reason", "path"];
-    table::lines(heading, &rows).iter().for_each(|line| report.line(line));
+    report.lines(table::lines(heading, &rows));
     let InstructionBudget { standard_bytes, hard_limit_bytes } = budget;
     report.line(format!("used {used} / standard {standard_bytes} / hard limit {hard_limit_bytes} bytes"));
     if used > hard_limit_bytes {
-        let command = "agentspine preflight-policy --set instructionBudget.hardLimitBytes=N --confirm-local-policy";
-        report.note(format!("over the hard limit: a call that adds all of these would be refused. Raise it: {command}"));
+        let command =
+            "agentspine preflight-policy --set instructionBudget.hardLimitBytes=N --confirm-local-policy";
+        report.note(format!(
+            "over the hard limit: a call that adds all of these would be refused. Raise it: {command}"
+        ));
     }
 }
 

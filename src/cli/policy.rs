@@ -63,7 +63,9 @@ pub(super) fn run(args: &PolicyArgs, config: &Config, report: &mut Report) -> Re
 /// What is asked for, in the words of the command line, and what it would change; nothing for `--show`.
 fn plan(args: &PolicyArgs, store: &PolicyStore) -> Result<Option<(String, Change)>, Failure> {
     Ok(match args {
-        PolicyArgs { file: Some(file), .. } => Some((file.display().to_string(), store.propose(&read(file)?)?)),
+        PolicyArgs { file: Some(file), .. } => {
+            Some((file.display().to_string(), store.propose(&read(file)?)?))
+        }
         PolicyArgs { set: Some(set), profile, .. } => {
             let (key, value) = set.split_once('=').ok_or_else(not_a_pair)?;
             let of = profile.as_ref().map(|id| format!(" --profile {id}")).unwrap_or_default();

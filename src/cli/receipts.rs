@@ -70,7 +70,10 @@ pub(super) fn run(args: &ReceiptsArgs, config: &Config, report: &mut Report) -> 
     let mut vault = Rooms::open(config)?.vault()?;
     match &args.what {
         What::List { limit, session, .. } => list(&mut vault, *limit, session.as_deref(), report),
-        What::Show { id, .. } => show::run(&find(&mut vault, id)?, report),
+        What::Show { id, .. } => {
+            show::run(&find(&mut vault, id)?, report);
+            Ok(())
+        }
         What::Verify { .. } => verify(&vault.verify_chain()?, report),
     }
 }
@@ -78,12 +81,13 @@ pub(super) fn run(args: &ReceiptsArgs, config: &Config, report: &mut Report) -> 
 fn list(vault: &mut Vault, limit: u32, session: Option<&str>, report: &mut Report) -> Result<(), Failure> {
     let records = vault.list(limit, None, session)?;
     match report.output() {
-        Output::Json => report.json(&json!({"schema": SCHEMA, "receipts": records.iter().map(summary).collect::<Vec<_>>()})),
+        Output::Json => report
+            .json(&json!({"schema": SCHEMA, "receipts": records.iter().map(summary).collect::<Vec<_>>()})),
         Output::People if records.is_empty() => report.line("no receipts yet"),
         Output::People => {
             let heading = ["id", "state", "kind", "model", "session", "written", "what failed"];
             let rows: Vec<_> = records.iter().map(row).collect();
-            table::lines(heading, &rows).iter().for_each(|line| report.line(line));
+            report.lines(table::lines(heading, &rows));
         }
     }
     Ok(())
@@ -121,13 +125,16 @@ pub(super) fn written(record: &ReceiptRecord) -> i64 {
     record.issued.as_ref().or(record.refused.first()).map_or(0, |entry| entry.at_ms)
 }
 
-/// `code/detail` of the first refusal, or the name of an incident.
+/// `code/detail` of what kept the receipt from its call, or the name of an incident.
 pub(super) fn refusal_key(record: &ReceiptRecord) -> Option<String> {
+    let text = |body: &Value, name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
+    if let Some(void) = &record.void {
+        return text(&void.body, "reason");
+    }
     let body = &record.refused.first()?.body;
-    let text = |name: &str| body.get(name).and_then(Value::as_str);
-    match (text("code"), text("detail")) {
+    match (text(body, "code"), text(body, "detail")) {
         (Some(code), Some(detail)) => Some(format!("{code}/{detail}")),
-        _ => text("incident").map(str::to_owned),
+        _ => text(body, "incident"),
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod purge;
 
-use agentspine_gate::remember::{Candidate, CandidateStatus, Entry, EntryStatus, Proposal, RememberError, RememberScope};
+use agentspine_gate::remember::{
+    Candidate, CandidateStatus, Entry, EntryStatus, Proposal, RememberError, RememberScope,
+};
 use agentspine_gate::{Digest, Id};
 use clap::Args;
 use serde_json::json;
@@ -147,9 +149,17 @@ pub(super) fn confirm(args: &ConfirmArgs, config: &Config, report: &mut Report) 
         let listed = store.list()?;
         let found = listed.candidates.iter().find(|candidate| candidate.id == args.candidate);
         let claim = found.map(|candidate| candidate.claim.as_str());
-        let replaced = args.supersedes.as_ref().map(|entry| format!(" --supersedes {entry}")).unwrap_or_default();
-        let command = format!("agentspine remember-confirm {} --confirm-local-user{replaced}", args.candidate);
-        return Err(unconfirmed("this rule would be in every turn of its scope", claim, command, &args.candidate, report));
+        let replaced =
+            args.supersedes.as_ref().map(|entry| format!(" --supersedes {entry}")).unwrap_or_default();
+        let command =
+            format!("agentspine remember-confirm {} --confirm-local-user{replaced}", args.candidate);
+        return Err(unconfirmed(
+            "this rule would be in every turn of its scope",
+            claim,
+            command,
+            &args.candidate,
+            report,
+        ));
     }
     report.json(&store.confirm(&args.candidate, args.supersedes.as_ref(), rooms.seams.clock.wall_ms())?);
     Ok(())
@@ -162,12 +172,15 @@ pub(super) fn list(config: &Config, report: &mut Report) -> Result<(), Failure> 
         Output::Json => report.json(&json!({
             "schema": "agentspine.remember/v1", "entries": listing.entries, "candidates": listing.candidates,
         })),
-        Output::People if listing.entries.is_empty() && listing.candidates.is_empty() => report.line("no rules yet"),
+        Output::People if listing.entries.is_empty() && listing.candidates.is_empty() => {
+            report.line("no rules yet");
+        }
         Output::People => {
             let entries = listing.entries.iter().map(entry_row);
-            let waiting = listing.candidates.iter().filter(|one| one.status == CandidateStatus::PendingConfirmation);
+            let waiting =
+                listing.candidates.iter().filter(|one| one.status == CandidateStatus::PendingConfirmation);
             let rows: Vec<_> = entries.chain(waiting.map(candidate_row)).collect();
-            table::lines(["state", "version", "id", "scope", "rule"], &rows).iter().for_each(|line| report.line(line));
+            report.lines(table::lines(["state", "version", "id", "scope", "rule"], &rows));
         }
     }
     Ok(())
@@ -178,7 +191,13 @@ fn entry_row(entry: &Entry) -> [String; 5] {
         EntryStatus::Active => "active",
         EntryStatus::Superseded => "superseded",
     };
-    [state.to_owned(), entry.version.to_string(), entry.id.to_string(), scope(&entry.scope), entry.claim.clone()]
+    [
+        state.to_owned(),
+        entry.version.to_string(),
+        entry.id.to_string(),
+        scope(&entry.scope),
+        entry.claim.clone(),
+    ]
 }
 
 fn candidate_row(candidate: &Candidate) -> [String; 5] {
@@ -198,7 +217,8 @@ pub(super) fn rollback(args: &RollbackArgs, config: &Config, report: &mut Report
     let store = rooms.remember()?;
     if !args.confirm_local_user {
         let listed = store.list()?;
-        let claim = listed.entries.iter().find(|entry| entry.id == args.entry).map(|entry| entry.claim.as_str());
+        let claim =
+            listed.entries.iter().find(|entry| entry.id == args.entry).map(|entry| entry.claim.as_str());
         let command = format!("agentspine remember-rollback {} --confirm-local-user", args.entry);
         return Err(unconfirmed("this version would apply again", claim, command, &args.entry, report));
     }

@@ -26,7 +26,7 @@ pub(super) struct Rooms {
 impl Rooms {
     /// Opens the state directory, making it where it is missing.
     pub(super) fn open(config: &Config) -> Result<Self, Failure> {
-        let project = working_directory(None).ok().and_then(|cwd| project_root(&cwd, &config.homes.home));
+        let project = working_directory(None).ok().and_then(|cwd| config.project_root(&cwd));
         let dir = StateDir::open(&config.state_dir, project.as_deref())?;
         Ok(Self { dir, seams: system::seams() })
     }
@@ -86,12 +86,4 @@ pub(super) fn working_directory(named: Option<&Path>) -> Result<PathBuf, Failure
             "Change to one that exists, or name one with --cwd DIR",
         )),
     }
-}
-
-/// The repository a directory lies in. A repository that is the home directory itself or holds it (dotfiles) is no
-/// project in this sense: everything a person owns would lie inside it, the default state directory too.
-pub(crate) fn project_root(cwd: &Path, home: &Path) -> Option<PathBuf> {
-    let home = home.canonicalize().unwrap_or_else(|_| home.to_owned());
-    let found = cwd.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok())?;
-    if home.starts_with(found) { None } else { Some(found.to_owned()) }
 }

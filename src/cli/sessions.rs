@@ -72,15 +72,26 @@ fn list(sessions: &[Session], config: &Config, report: &mut Report) {
             let row = |session: &Session| {
                 let title = session.title.clone().unwrap_or_default();
                 let events = session.events.to_string();
-                [session.id.to_string(), table::when(session.last_at), events, config.short_path(&session.cwd), title]
+                [
+                    session.id.to_string(),
+                    table::when(session.last_at),
+                    events,
+                    config.short_path(&session.cwd),
+                    title,
+                ]
             };
             let rows: Vec<_> = sessions.iter().map(row).collect();
-            table::lines(["id", "last used", "events", "directory", "title"], &rows).iter().for_each(|line| report.line(line));
+            report.lines(table::lines(["id", "last used", "events", "directory", "title"], &rows));
         }
     }
 }
 
-fn delete(conversations: &mut Conversations, id: &Id, confirm: bool, report: &mut Report) -> Result<(), Failure> {
+fn delete(
+    conversations: &mut Conversations,
+    id: &Id,
+    confirm: bool,
+    report: &mut Report,
+) -> Result<(), Failure> {
     let session = conversations.session(id)?.ok_or_else(|| ConversationsError::UnknownSession(id.clone()))?;
     if !confirm {
         return Err(Failure::usage(

@@ -51,14 +51,17 @@ pub(super) fn run(args: &StateArgs, config: &Config, report: &mut Report) -> Res
         What::Check { .. } => check(&rooms, config, report),
         What::Reset { confirm: true, .. } => reset(&rooms, config, report),
         What::Reset { confirm: false, .. } => Err(Failure::usage(
-            format!("this would put key, journal and anchor in {} aside and start new ones", config.short_path(rooms.dir.root())),
+            format!(
+                "this would put key, journal and anchor in {} aside and start new ones",
+                config.short_path(rooms.dir.root())
+            ),
             "agentspine state reset --confirm",
         )),
     }
 }
 
 fn check(rooms: &Rooms, config: &Config, report: &mut Report) -> Result<(), Failure> {
-    let findings = Vault::check(&rooms.dir, &rooms.seams);
+    let findings = findings(rooms);
     let dir = config.short_path(rooms.dir.root());
     match report.output() {
         Output::Json => report.json(&json!({
@@ -68,13 +71,23 @@ fn check(rooms: &Rooms, config: &Config, report: &mut Report) -> Result<(), Fail
         Output::People => {
             report.line(dir);
             let rows: Vec<_> = findings.iter().map(finding_row).collect();
-            table::lines(["piece", "state", "what"], &rows).iter().for_each(|line| report.line(line));
+            report.lines(table::lines(["piece", "state", "what"], &rows));
         }
     }
     match findings.into_iter().find_map(|finding| finding.detail.map(|detail| (detail, finding))) {
         None => Ok(()),
         Some((detail, finding)) => Err(Refusal::new(detail, finding.message, finding.advice).into()),
     }
+}
+
+/// On a machine that never made a call nothing is missing yet.
+fn findings(rooms: &Rooms) -> Vec<Finding> {
+    let pieces = [rooms.dir.keyring(), rooms.dir.journal(), rooms.dir.anchor()];
+    if pieces.iter().any(|piece| piece.symlink_metadata().is_ok()) {
+        return Vault::check(&rooms.dir, &rooms.seams);
+    }
+    let message = "nothing here yet; the first call makes key, journal and anchor".to_owned();
+    vec![Finding { piece: "journal", detail: None, message, advice: String::new() }]
 }
 
 fn finding_json(finding: &Finding) -> Value {

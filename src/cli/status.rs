@@ -35,6 +35,7 @@ impl StatusArgs {
 /// The document; the first nine keys are the earlier implementation's.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the key is the earlier implementation's")]
 pub(super) struct Status {
     schema: &'static str,
     policies: usize,
@@ -76,7 +77,11 @@ fn ready(records: &[ReceiptRecord]) -> usize {
 }
 
 fn required(policy: &Policy) -> &'static str {
-    if policy.required_providers() > 0 { "wrapper-hard-required" } else { "instructions-only-no-required-provider" }
+    if policy.required_providers() > 0 {
+        "wrapper-hard-required"
+    } else {
+        "instructions-only-no-required-provider"
+    }
 }
 
 /// What stands between each host and its model on this machine, as far as this version goes.
@@ -99,8 +104,14 @@ pub(super) fn run(config: &Config, report: &mut Report) -> Result<(), Failure> {
 
 fn people(status: &Status, report: &mut Report) {
     report.line(format!("status           {}", status.status));
-    report.line(format!("policy profiles  {} ({} required providers)", status.policies, status.required_providers));
-    report.line(format!("must-remember    {} active, {} to confirm", status.active_must_remember, status.pending_memories));
+    report.line(format!(
+        "policy profiles  {} ({} required providers)",
+        status.policies, status.required_providers
+    ));
+    report.line(format!(
+        "must-remember    {} active, {} to confirm",
+        status.active_must_remember, status.pending_memories
+    ));
     report.line(format!("ready receipts   {}", status.ready_receipts));
     report.line("enforcement      chat: wrapper-hard; other hosts: not-enforced in this version");
     if status.sessions.is_empty() {
@@ -111,8 +122,10 @@ fn people(status: &Status, report: &mut Report) {
     let row = |turn: &Value| {
         let receipt = text(turn, "receiptId").chars().take(8).collect();
         let at = table::when(turn.get("atMs").and_then(Value::as_i64).unwrap_or_default());
-        [text(turn, "sessionId"), text(turn, "status"), receipt, at, text(turn, "code")]
+        let failed = format!("{}/{}", text(turn, "code"), text(turn, "detail"));
+        let failed = if turn.get("code").is_some() { failed } else { "-".to_owned() };
+        [text(turn, "sessionId"), text(turn, "status"), receipt, at, failed]
     };
     let rows: Vec<_> = status.sessions.iter().map(row).collect();
-    table::lines(["session", "last turn", "receipt", "at", "what failed"], &rows).iter().for_each(|line| report.line(line));
+    report.lines(table::lines(["session", "last turn", "receipt", "at", "what failed"], &rows));
 }

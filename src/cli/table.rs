@@ -30,7 +30,10 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [["1".to_owned(), "long cell".to_owned(), "x".to_owned()], ["22".to_owned(), "é".to_owned(), String::new()]];
+        let rows = [
+            ["1".to_owned(), "long cell".to_owned(), "x".to_owned()],
+            ["22".to_owned(), "é".to_owned(), String::new()],
+        ];
         assert_eq!(lines(["no", "name", "end"], &rows), ["no  name       end", "1   long cell  x", "22  é"]);
     }
 

@@ -55,6 +55,14 @@ pub(super) fn host_homes(environment: &Environment, home: PathBuf) -> HostHomes 
     }
 }
 
+/// The repository a directory lies in. A repository that is the home directory itself or holds it (dotfiles) is no
+/// project in this sense: everything a person owns would lie inside it, the default state directory too.
+pub(super) fn project_root(cwd: &Path, home: &Path) -> Option<PathBuf> {
+    let home = home.canonicalize().unwrap_or_else(|_| home.to_owned());
+    let found = cwd.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok())?;
+    if home.starts_with(found) { None } else { Some(found.to_owned()) }
+}
+
 /// XDG base directories: a relative value is ignored, as the specification asks.
 fn base(environment: &Environment, name: &str, home: &Path, default: &str) -> PathBuf {
     absolute(environment, name).unwrap_or_else(|| home.join(default))

@@ -94,6 +94,20 @@ fn a_known_secret_never_leaves() {
 }
 
 #[test]
+fn a_key_quoted_in_a_message_is_replaced_while_ids_and_digests_stay() {
+    let (mut report, _, err) = report(Output::People);
+    let body = "Zk3vQ9xW1rT5yB7nM2cL8dF4gH6jK0pS".repeat(3);
+    let key = format!("sk-ant-api03-{}AA", &body[..93]);
+    let id = "0123456789abcdef".repeat(4);
+    report.tell(&Failure::other(
+        format!("server said: bad key {key} for receipt {id}"),
+        format!("agentspine receipts show {id}"),
+    ));
+    assert!(!err.text().contains(&key), "{}", err.text());
+    assert_eq!(err.text().matches(&id).count(), 2, "{}", err.text());
+}
+
+#[test]
 fn text_cannot_steer_the_terminal() {
     let (mut report, out, _) = report(Output::People);
     report.line("a\u{1b}]0;owned\u{7}b\tc\u{202e}d\u{e0041}");

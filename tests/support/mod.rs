@@ -1,5 +1,7 @@
 //! Shared ground: a home of its own for every test, and the real binary in a cleared environment.
 
+pub mod vault;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -47,10 +49,32 @@ impl Home {
         path
     }
 
+    /// Every file below the state directory, by name.
+    pub fn state_files(&self) -> Vec<(String, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.state()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    found.push((path.display().to_string(), std::fs::read(&path).unwrap()));
+                }
+            }
+        }
+        found
+    }
+
     /// The binary with only `HOME` in its environment, started in the project.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentspine"));
-        command.args(args).env_clear().env("HOME", self.path()).current_dir(self.project()).stdin(Stdio::null());
+        command
+            .args(args)
+            .env_clear()
+            .env("HOME", self.path())
+            .current_dir(self.project())
+            .stdin(Stdio::null());
         command
     }
 
@@ -73,7 +97,8 @@ impl Home {
     /// Runs with text on stdin.
     pub fn run_with_stdin(&self, args: &[&str], text: &str) -> Run {
         let mut command = self.command(args);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         Run::of(child.wait_with_output().unwrap())
     }

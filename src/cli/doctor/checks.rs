@@ -50,7 +50,10 @@ fn journal(rooms: &Rooms) -> Result<String, Failure> {
 fn policy(rooms: &Rooms, config: &Config) -> Result<String, Failure> {
     let policy = rooms.policy().load()?;
     let profile = policy.select(&config.identity, Host::Agentspine)?;
-    let profile = profile.map_or_else(|| "no profile for this identity".to_owned(), |profile| format!("profile {}", profile.id));
+    let profile = profile.map_or_else(
+        || "no profile for this identity".to_owned(),
+        |profile| format!("profile {}", profile.id),
+    );
     Ok(format!("revision {}, {profile}", policy.revision))
 }
 

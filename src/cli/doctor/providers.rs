@@ -27,10 +27,10 @@ fn startable(provider: &Provider, config: &Config) -> Result<(), Refusal> {
     if provider.adapter == Adapter::LedgerV1 {
         return Ok(());
     }
-    let refuse = |detail, what: &str| Err(Refusal::new(detail, format!("provider {}: {what}", provider.id), ADVICE));
-    let meta = match provider.command.metadata() {
-        Ok(meta) => meta,
-        Err(_) => return refuse(Detail::Missing, "its command does not exist"),
+    let refuse =
+        |detail, what: &str| Err(Refusal::new(detail, format!("provider {}: {what}", provider.id), ADVICE));
+    let Ok(meta) = provider.command.metadata() else {
+        return refuse(Detail::Missing, "its command does not exist");
     };
     if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 {
         return refuse(Detail::NotExecutable, "its command is not an executable file");

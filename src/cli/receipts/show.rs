@@ -5,15 +5,14 @@ use serde_json::{Value, json};
 
 use super::SCHEMA;
 use crate::cli::table;
-use crate::report::{Failure, Output, Report};
+use crate::report::{Output, Report};
 
 /// Prints every bound field.
-pub(super) fn run(record: &ReceiptRecord, report: &mut Report) -> Result<(), Failure> {
+pub(super) fn run(record: &ReceiptRecord, report: &mut Report) {
     match report.output() {
         Output::Json => report.json(&document(record)),
-        Output::People => people(record).iter().for_each(|line| report.line(line)),
+        Output::People => report.lines(people(record)),
     }
-    Ok(())
 }
 
 fn document(record: &ReceiptRecord) -> Value {
@@ -30,22 +29,24 @@ fn entry_json(entry: &Entry) -> Value {
 }
 
 fn people(record: &ReceiptRecord) -> Vec<String> {
-    let mut lines = vec![format!("receipt   {}", record.id), format!("state     {}", record.state.as_str())];
-    let mut event = |name: &str, entry: &Entry| {
-        lines.push(format!("{name:<9} {}  row {}", table::when(entry.at_ms), entry.seq));
-    };
-    for (name, entry) in
-        [("issued", &record.issued), ("consumed", &record.consumed), ("void", &record.void), ("outcome", &record.outcome)]
-    {
-        entry.iter().for_each(|entry| event(name, entry));
-    }
-    record.refused.iter().for_each(|entry| event("refused", entry));
-    for (title, entry) in [("bound", &record.issued), ("outcome", &record.outcome)] {
-        let body = entry.as_ref().map(|entry| entry.body.get("claims").unwrap_or(&entry.body));
-        lines.extend(body.into_iter().flat_map(|body| section(title, body)));
-    }
-    lines.extend(record.refused.iter().flat_map(|entry| section("refused", &entry.body)));
-    lines
+    let once = [
+        ("issued", &record.issued),
+        ("consumed", &record.consumed),
+        ("void", &record.void),
+        ("outcome", &record.outcome),
+    ];
+    let refused = record.refused.iter().map(|entry| ("refused", entry));
+    let events = once.into_iter().filter_map(|(name, entry)| entry.as_ref().map(|entry| (name, entry)));
+    let events: Vec<_> = events.chain(refused).collect();
+    let heading = [format!("receipt   {}", record.id), format!("state     {}", record.state.as_str())];
+    let rows = events
+        .iter()
+        .map(|(name, entry)| format!("{name:<9} {}  row {}", table::when(entry.at_ms), entry.seq));
+    let bodies = events.iter().flat_map(|(name, entry)| match entry.body.get("claims") {
+        Some(claims) => section("bound", claims),
+        None => section(name, &entry.body),
+    });
+    heading.into_iter().chain(rows).chain(bodies).collect()
 }
 
 fn section(title: &str, body: &Value) -> Vec<String> {
@@ -60,7 +61,9 @@ fn section(title: &str, body: &Value) -> Vec<String> {
 fn flatten(path: String, value: &Value, fields: &mut Vec<(String, String)>) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
-        Value::Object(map) if !map.is_empty() => map.iter().for_each(|(name, value)| flatten(below(name), value, fields)),
+        Value::Object(map) if !map.is_empty() => {
+            map.iter().for_each(|(name, value)| flatten(below(name), value, fields));
+        }
         Value::Array(items) if !items.is_empty() => {
             items.iter().enumerate().for_each(|(n, value)| flatten(below(&n.to_string()), value, fields));
         }
@@ -78,6 +81,9 @@ mod tests {
     #[test]
     fn every_leaf_is_shown_with_its_path() {
         let body = json!({"a": {"b": [1, {"c": "x"}], "d": []}, "e": null});
-        assert_eq!(section("bound", &body), ["", "bound", "  a.b.0    1", "  a.b.1.c  x", "  a.d      none", "  e        -"]);
+        assert_eq!(
+            section("bound", &body),
+            ["", "bound", "  a.b.0    1", "  a.b.1.c  x", "  a.d      none", "  e        -"]
+        );
     }
 }

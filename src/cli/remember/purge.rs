@@ -48,7 +48,9 @@ fn injected(vault: &mut Vault, ids: &[Id]) -> Result<Vec<ReceiptId>, Refusal> {
     let mut before = None;
     loop {
         let page = vault.list(LIST_MAX, before, None)?;
-        found.extend(page.iter().filter(|record| holds(&claim(record, "mustRemember"), ids)).map(|record| record.id));
+        found.extend(
+            page.iter().filter(|record| holds(&claim(record, "mustRemember"), ids)).map(|record| record.id),
+        );
         before = page.last().map(|record| record.first_seq);
         if page.len() < usize::try_from(LIST_MAX).unwrap_or(usize::MAX) {
             return Ok(found);
@@ -72,7 +74,10 @@ fn preview(entry: &Id, ids: &[Id], sessions: &[Id], report: &mut Report) -> Resu
     }
     report.line(format!("would be deleted for good: {}", words(ids)));
     if !sessions.is_empty() {
-        report.line(format!("sessions that lose the text injected there, and with it a provider's cache: {}", words(sessions)));
+        report.line(format!(
+            "sessions that lose the text injected there, and with it a provider's cache: {}",
+            words(sessions)
+        ));
     }
     Err(Failure::usage("nothing was deleted", command))
 }

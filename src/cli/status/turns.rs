@@ -35,9 +35,10 @@ pub(super) fn by_session(records: &[ReceiptRecord]) -> Vec<Value> {
 pub(super) fn shape(record: &ReceiptRecord) -> Value {
     let at = written(record);
     let iso = jiff::Timestamp::from_millisecond(at).map(|at| at.to_string()).unwrap_or_default();
-    if record.state == ReceiptState::Refused {
+    if let (ReceiptState::Refused | ReceiptState::Void, Some(key)) = (record.state, refusal_key(record)) {
+        let (code, detail) = key.split_once('/').unwrap_or((&key, ""));
         return json!({
-            "status": "blocked", "code": refusal_key(record), "receiptId": record.id, "at": iso, "atMs": at,
+            "status": "blocked", "code": code, "detail": detail, "receiptId": record.id, "at": iso, "atMs": at,
             "host": claim(record, "host"), "deliveryDigest": claim(record, "deliveryDigest"), "authority": "diagnostic-only",
         });
     }
@@ -52,9 +53,10 @@ fn word(state: ReceiptState) -> &'static str {
     match state {
         ReceiptState::Prepared => "ready",
         ReceiptState::Refused => "blocked",
-        ReceiptState::Consumed | ReceiptState::Void | ReceiptState::Expired | ReceiptState::SpentOutcomeUnknown => {
-            state.as_str()
-        }
+        ReceiptState::Consumed
+        | ReceiptState::Void
+        | ReceiptState::Expired
+        | ReceiptState::SpentOutcomeUnknown => state.as_str(),
     }
 }
 
@@ -63,8 +65,9 @@ fn documents(record: &ReceiptRecord) -> usize {
 }
 
 fn recall(record: &ReceiptRecord) -> Vec<Value> {
-    let one = |provider: &Value| {
-        json!({"providerId": provider["id"], "status": provider["status"], "rejected": provider["rejected"]})
-    };
-    claim(record, "providers").as_array().map(|providers| providers.iter().map(one).collect()).unwrap_or_default()
+    let one = |provider: &Value| json!({"providerId": provider["id"], "status": provider["status"], "rejected": provider["rejected"]});
+    claim(record, "providers")
+        .as_array()
+        .map(|providers| providers.iter().map(one).collect())
+        .unwrap_or_default()
 }
