@@ -375,6 +375,32 @@ fn the_caret_is_the_terminals_own() {
 }
 
 #[test]
+fn a_text_that_shrinks_is_shown_from_its_first_line() {
+    let mut s = state();
+    paste(&mut s, &(0..12).fold(String::new(), |all, n| all + &format!("row {n}\n")));
+    picture(&s, (80, 24));
+    for _ in 0..55 {
+        key(&mut s, KeyCode::Backspace);
+        picture(&s, (80, 24));
+    }
+    assert!(picture(&s, (80, 24)).contains("› row 0\n  row 1\n"), "{}", picture(&s, (80, 24)));
+}
+
+#[test]
+fn a_text_given_back_is_shown_from_its_first_line() {
+    let mut s = state();
+    app(&mut s, vec![AppEvent::Draft("one\ntwo\nthree".into())]);
+    assert!(picture(&s, (80, 24)).contains("› one\n  two\n  three\n"));
+}
+
+#[test]
+fn a_remark_behind_a_failed_call_does_not_hide_it_from_r() {
+    let mut s = script("too-many", (80, 24), Theme::default());
+    app(&mut s, vec![AppEvent::Notice { level: agentspine_tui::Level::Info, text: "note".into() }]);
+    assert_eq!(key(&mut s, KeyCode::Char('r')), [Effect::Retry { turn: 1 }]);
+}
+
+#[test]
 fn a_continuation_and_usage_change_no_draft() {
     let mut s = state();
     type_text(&mut s, "draft");
