@@ -9,11 +9,14 @@ use ratatui::widgets::Widget;
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 
 use crate::text::scrub_paste;
+use crate::text::wrap::{Indent, wrap_plain};
 
 /// A paste longer than this is folded, characters: a long line makes each redraw slow, a long text hides the rest.
 pub(crate) const PASTE_CHARS_MAX: usize = 1000;
 /// Sent and stashed texts kept for ↑.
 const HISTORY_MAX: usize = 500;
+/// Rows of the trial drawing that lets the widget count its rows; enough that a text of usual size is not scrolled by it.
+const MEASURE_ROWS: u16 = 100;
 /// Steps of undo.
 const UNDO_MAX: usize = 200;
 
@@ -136,8 +139,32 @@ impl Composer {
     /// Tells how wide the text is shown: the widget knows its rows, and with them its edges, only once drawn.
     pub(crate) fn measure(&mut self, columns: u16) {
         self.columns = columns.max(1);
-        let rect = Rect::new(0, 0, self.columns, 1);
+        let rect = Rect::new(0, 0, self.columns, MEASURE_ROWS);
         (&self.area).render(rect, &mut Buffer::empty(rect));
+    }
+
+    /// Rows the text takes at its width, counted no further than `most`.
+    pub(crate) fn rows(&self, columns: u16, most: u16) -> u16 {
+        let room = usize::from(columns.max(1));
+        let mut used = 0;
+        for line in self.area.lines() {
+            let short = line.len() < room;
+            used +=
+                if short { 1 } else { wrap_plain(line, Style::default(), room, &Indent::default()).len() };
+            if used >= usize::from(most) {
+                return most;
+            }
+        }
+        u16::try_from(used).unwrap_or(most)
+    }
+
+    /// Scrolls back where a shorter text would leave empty rows below it. The widget scrolls only as far as its caret needs.
+    pub(crate) fn settle(&mut self, rows: u16) {
+        let (top, _) = self.area.scroll_offset();
+        let most = self.rows(self.columns, u16::MAX).saturating_sub(rows);
+        if let Some(back) = top.checked_sub(most).filter(|n| *n > 0) {
+            self.area.scroll((-i16::try_from(back).unwrap_or(i16::MAX), 0));
+        }
     }
 
     /// Empties the composer and gives the text to send; ↑ brings it back.

@@ -3,7 +3,7 @@
 use crate::composer::Composer;
 use crate::data::{Candidate, Instructions, Preflight, Recall, ReceiptDetail, ReceiptRow, Usage};
 use crate::theme::Theme;
-use crate::transcript::{Body, Transcript, Window};
+use crate::transcript::{Body, Entry, Transcript, Window};
 use crate::view::layout::Layout;
 
 /// Milliseconds between two frames of the spinner: eight a second.
@@ -234,20 +234,18 @@ impl State {
         self.composer.measure(columns);
     }
 
-    /// Seconds a failed call still has to wait.
-    pub(crate) fn wait_ms(&self) -> u64 {
-        match self.transcript.entries().last().map(|e| &e.body) {
-            Some(Body::ModelError { left_ms, .. }) => *left_ms,
-            _ => 0,
-        }
+    /// The blocked turn or failed call that waits for the person: the newest entry but for remarks.
+    pub(crate) fn card(&self) -> Option<&Entry> {
+        let remark = |e: &&Entry| matches!(e.body, Body::Notice { .. } | Body::Spent { .. });
+        let newest = self.transcript.entries().iter().rev().find(|e| !remark(e))?;
+        matches!(newest.body, Body::Blocked { .. } | Body::ModelError { .. }).then_some(newest)
     }
 
-    /// Whether the newest entry is one that takes keys.
-    pub(crate) fn has_card(&self) -> bool {
-        match self.transcript.entries().last().map(|e| &e.body) {
-            Some(Body::Blocked { .. }) => true,
-            Some(Body::ModelError { error, .. }) => error.retryable,
-            _ => false,
+    /// Milliseconds a failed call still has to wait.
+    pub(crate) fn wait_ms(&self) -> u64 {
+        match self.card().map(|e| &e.body) {
+            Some(Body::ModelError { left_ms, .. }) => *left_ms,
+            _ => 0,
         }
     }
 }

@@ -146,7 +146,8 @@ impl Live {
             }
             lines
         };
-        if open.is_empty() || open.ends_with("\n\n") {
+        // A heading is a block of its own line.
+        if open.is_empty() || open.ends_with("\n\n") || open.starts_with('#') {
             self.append(lines);
         } else {
             self.lines.extend(lines);
@@ -220,14 +221,10 @@ mod tests {
     #[test]
     fn the_cost_of_a_delta_stays_flat() {
         let mut live = Live::default();
-        let mut source = String::from("Start\n\n");
-        for n in 0..400 {
-            source.push_str(&format!("Paragraph {n} with some words.\n\n"));
-            live.lines(&source, 60, THEME);
-        }
-        source.push_str("```\n");
-        for n in 0..2000 {
-            source.push_str(&format!("line of code {n}\n"));
+        let mut source = String::new();
+        let parts = std::iter::repeat_n("Paragraph with some words.\n\n", 400);
+        for part in parts.chain(["```\n"]).chain(std::iter::repeat_n("line of code\n", 2000)) {
+            source.push_str(part);
             live.lines(&source, 60, THEME);
         }
         assert!(live.parsed < 3 * source.len(), "{} bytes parsed for {}", live.parsed, source.len());

@@ -198,7 +198,7 @@ pub(super) fn cycle(state: &mut State, back: bool) {
     if state.pane != Pane::Strip && state.layout().side_possible() {
         ring.extend([Focus::Recall, Focus::Receipts]);
     }
-    if state.has_card() {
+    if state.card().is_some() {
         ring.push(Focus::Card);
     }
     let place = ring.iter().position(|f| *f == state.focus).unwrap_or(0);
@@ -297,7 +297,7 @@ pub(super) fn card(state: &mut State, key: KeyEvent) -> Vec<Effect> {
 
 /// Shows the screen of what failed.
 fn detail(state: &mut State) -> Vec<Effect> {
-    let code = match state.transcript.entries().last().map(|e| &e.body) {
+    let code = match state.card().map(|e| &e.body) {
         Some(Body::Blocked { blocked }) => blocked.code.clone(),
         _ => return Vec::new(),
     };
@@ -314,17 +314,17 @@ fn again(state: &mut State) -> Vec<Effect> {
     if state.is_running() {
         return Vec::new();
     }
-    let retry = match state.transcript.entries().last().map(|e| (e.turn, &e.body)) {
-        Some((turn, Body::ModelError { error, .. })) if error.retryable => Some(turn),
+    let retry = match state.card().map(|e| (e.turn, &e.body)) {
+        Some((turn, Body::ModelError { error, .. })) => error.retryable.then_some(turn),
+        Some((_, Body::Blocked { .. })) => {
+            state.focus = Focus::Composer;
+            return submit(state);
+        }
         _ => None,
     };
+    let Some(turn) = retry else { return Vec::new() };
     state.focus = Focus::Composer;
-    match retry {
-        Some(turn) => {
-            state.transcript.follow();
-            state.phase = Phase::Preflight { done: 0, total: 4, ms: 0 };
-            vec![Effect::Retry { turn }]
-        }
-        None => submit(state),
-    }
+    state.transcript.follow();
+    state.phase = Phase::Preflight { done: 0, total: 4, ms: 0 };
+    vec![Effect::Retry { turn }]
 }

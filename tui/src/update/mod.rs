@@ -24,6 +24,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         }
     };
     if state.composer.shown() != before {
+        state.composer.settle(state.layout().composer.height);
         // Behind a Send: the prompt is durable before the draft is emptied.
         effects.push(Effect::SaveDraft(state.composer.text()));
     }

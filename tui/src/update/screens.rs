@@ -1,6 +1,6 @@
 //! Keys of what covers the chat: questions, help, recall, receipts, files.
 
-use crossterm::event::{KeyCode, KeyEvent};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::chat;
 use crate::data::InstructionHost;
@@ -223,7 +223,7 @@ fn filter(state: &mut State, key: KeyEvent) {
         KeyCode::Backspace => {
             receipts.filter.pop();
         }
-        KeyCode::Char(c) => receipts.filter.push(c),
+        KeyCode::Char(c) if !key.modifiers.contains(KeyModifiers::CONTROL) => receipts.filter.push(c),
         _ => {}
     }
     receipts.cursor = 0;

@@ -11,7 +11,7 @@ use super::layout::Layout;
 use crate::data::ProviderStatus;
 use crate::state::{Focus, Phase, State};
 use crate::text::wrap::{Indent, wrap_plain};
-use crate::text::{bytes, duration, fit, short};
+use crate::text::{bytes, duration, fit, short, width};
 use crate::theme::{Sign, Theme, Tone};
 use crate::transcript::Body;
 use crate::update::COMMANDS;
@@ -108,7 +108,7 @@ fn transcript(state: &State, layout: &Layout, buffer: &mut Buffer) {
     unseen(state, layout, buffer);
 }
 
-/// The mark that says there is more below; over the last row, at the right.
+/// The mark that says there is more below: on the next rule, where it hides nothing.
 fn unseen(state: &State, layout: &Layout, buffer: &mut Buffer) {
     let Some(lines) = state.transcript.unseen(layout.window(state.theme())) else { return };
     let text = match lines {
@@ -116,9 +116,10 @@ fn unseen(state: &State, layout: &Layout, buffer: &mut Buffer) {
         1 => " ↓ 1 new line (End) ".to_owned(),
         n => format!(" ↓ {n} new lines (End) "),
     };
-    let area = layout.transcript;
-    let columns = u16::try_from(crate::text::width(&text)).unwrap_or(area.width).min(area.width);
-    let place = Rect::new(area.right() - columns, area.bottom().saturating_sub(1), columns, 1);
+    let [_, upper, strip] = layout.rules;
+    let rule = if strip.is_empty() { upper } else { strip };
+    let columns = u16::try_from(width(&text)).unwrap_or(u16::MAX).min(rule.width);
+    let place = Rect { x: rule.right().saturating_sub(columns + 2).max(rule.x), width: columns, ..rule };
     state.theme().span(Tone::Accent, text).render(place, buffer);
 }
 
@@ -209,7 +210,7 @@ fn phase(state: &State) -> Item {
         Phase::Idle => {
             let blocked =
                 state.focus == Focus::Card || state.turns.last().is_some_and(|t| t.blocked.is_some());
-            if blocked && state.has_card() {
+            if blocked && state.card().is_some() {
                 theme.span(Tone::Bad, format!(" {} {}", theme.sign(Sign::Failed), card_word(state)))
             } else {
                 theme.span(Tone::Good, format!(" {} ready", theme.sign(Sign::Loaded)))
@@ -220,7 +221,7 @@ fn phase(state: &State) -> Item {
 }
 
 fn card_word(state: &State) -> &'static str {
-    match state.transcript.entries().last().map(|e| &e.body) {
+    match state.card().map(|e| &e.body) {
         Some(Body::ModelError { .. }) => "call failed",
         _ => "blocked · draft kept",
     }

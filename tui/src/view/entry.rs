@@ -87,7 +87,7 @@ fn keys(all: &[(&str, &str)], columns: usize, theme: Theme) -> Vec<Line<'static>
     let part = |(key, does): &(&str, &str)| {
         vec![theme.span(Tone::Accent, format!("{key} ")), Span::raw((*does).to_owned())]
     };
-    flow(all.iter().map(part).collect(), "    ", columns, &Indent::plain("  "), theme)
+    flow(all.iter().map(part).collect(), "   ", columns, &Indent::plain("  "), theme)
 }
 
 /// Parts in a row, with `gap` between neighbours; a line breaks only between two parts.

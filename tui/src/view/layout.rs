@@ -1,10 +1,8 @@
 //! Where everything stands. A pure function of the size, the composer's text and the pane the person chose.
 
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 
 use crate::state::{Pane, State};
-use crate::text::wrap::{Indent, wrap_plain};
 use crate::theme::Theme;
 use crate::transcript::Window;
 
@@ -123,17 +121,5 @@ fn indented(area: Rect) -> Rect {
 
 fn composer_rows(state: &State, columns: u16, rows: u16) -> u16 {
     let (least, most) = if rows >= TALL_ROWS { (3, (rows / 3).max(3)) } else { (1, (rows / 4).max(1)) };
-    let room = usize::from(columns.saturating_sub(3).max(1));
-    let mut used = 0;
-    for line in state.composer.area().lines() {
-        used += if line.len() < room {
-            1
-        } else {
-            wrap_plain(line, Style::default(), room, &Indent::default()).len()
-        };
-        if used >= usize::from(most) {
-            return most;
-        }
-    }
-    u16::try_from(used).unwrap_or(most).max(least)
+    state.composer.rows(columns.saturating_sub(3), most).max(least)
 }

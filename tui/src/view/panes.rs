@@ -208,7 +208,8 @@ fn files(state: &State, columns: usize) -> Vec<Line<'static>> {
 
 fn file(r: &InstructionRow, columns: usize, theme: Theme) -> Line<'static> {
     let sign = Sign::from(r.level);
-    let right = format!("{:>5} {} {}", bytes(r.bytes), fit(&r.sha, 7), r.state);
+    let sha: String = r.sha.chars().take(4).collect();
+    let right = format!("{:>5} {sha} {}", bytes(r.bytes), r.state);
     let room = columns.saturating_sub(width(&right) + 6);
     Line::from(vec![
         theme.span(tone(sign), format!("  {} ", theme.sign(sign))),
