@@ -27,7 +27,7 @@ const KEY_BYTES_MAX: usize = 16 * 1024;
 /// What is needed to open the rooms; nothing is opened yet.
 pub(crate) struct Opening {
     state: PathBuf,
-    cwd: PathBuf,
+    project: Option<PathBuf>,
     commands: Commands,
     seams: Seams,
 }
@@ -42,14 +42,14 @@ pub(crate) fn opening(config: &Config, cwd: &Path) -> Result<Opening, Failure> {
         credentials: Arc::new(move |name| environment.get(name).map(ToOwned::to_owned)),
     };
     let seams = system::seams();
-    Ok(Opening { state: config.state_dir.clone(), cwd: cwd.to_owned(), commands, seams })
+    Ok(Opening { state: config.state_dir.clone(), project: config.project_root(cwd), commands, seams })
 }
 
 impl Opening {
     /// Opens them: the desk's thread opens gate and conversation store.
     pub(crate) fn rooms(self) -> Result<Arc<Rooms>, Failure> {
-        let Self { state, cwd, commands, seams } = self;
-        let dir = StateDir::open(state, Some(&cwd))?;
+        let Self { state, project, commands, seams } = self;
+        let dir = StateDir::open(state, project.as_deref())?;
         // A ledger that cannot be opened fails its provider, which is optional unless the policy says otherwise.
         let ledger = Ledger::open(&dir.memory_db()).ok().map(|ledger| Arc::new(Mutex::new(ledger)));
         let desk = Desk::start(move || drawer(dir, seams))
