@@ -99,7 +99,7 @@ impl Gate {
     }
 
     fn profile(&self, request: &TurnRequest) -> Result<(u64, Option<Profile>), Refusal> {
-        let policy = PolicyStore::new(&self.dir.policy()).load()?;
+        let policy = PolicyStore::new(&self.dir.gate_dir()).load()?;
         let profile = policy.select(&request.identity, request.host)?.cloned();
         Ok((policy.revision, profile))
     }

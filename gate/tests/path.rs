@@ -13,7 +13,7 @@ use agentspine_gate::policy::PolicyStore;
 use agentspine_gate::recall::{Answer, Item, Outcome, Planned, ProviderFailure, Validity};
 use agentspine_gate::receipt::claims::{Claims, Delivery};
 use agentspine_gate::receipt::{Admitted, Prepared, Receipt};
-use agentspine_gate::remember::RememberScope;
+use agentspine_gate::remember::{Proposal, RememberScope};
 use agentspine_gate::span::{Draft, Part, Place, Slot, Span};
 use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{CallOutcome, Composed, Detail, Digest, Field, Gate, Plan, Refusal, admit};
@@ -242,7 +242,7 @@ fn anything_else_than_what_was_bound_refuses_with_its_own_detail() {
 }
 
 fn set_policy(desk: &mut Desk, key: &str, value: &str) {
-    let store = PolicyStore::new(&desk.home.dir.policy());
+    let store = PolicyStore::new(&desk.home.dir.gate_dir());
     let change = store.set(key, value, None).unwrap();
     store.apply(change, common::WALL_MS).unwrap();
 }
@@ -255,8 +255,10 @@ fn remember(desk: &mut Desk, claim: &str) -> agentspine_gate::Id {
         group_id: None,
         task_id: None,
     };
-    let proposal = desk.gate.remember().propose(claim, &scope, "critical", None, common::WALL_MS).unwrap();
-    desk.gate.remember().confirm(&proposal.candidate.id, None, common::WALL_MS).unwrap().id
+    let proposal =
+        Proposal { claim, scope, any_group: false, kind: None, source_digest: None, now_ms: common::WALL_MS };
+    let proposed = desk.gate.remember().propose(proposal).unwrap();
+    desk.gate.remember().confirm(&proposed.candidate.id, None, common::WALL_MS).unwrap().entry.id
 }
 
 #[test]
@@ -374,7 +376,7 @@ fn require_ledger(desk: &mut Desk) {
             "required": true, "failClosed": true
         }]
     });
-    let store = PolicyStore::new(&desk.home.dir.policy());
+    let store = PolicyStore::new(&desk.home.dir.gate_dir());
     let change = store.propose(profile.to_string().as_bytes()).unwrap();
     store.apply(change, common::WALL_MS).unwrap();
 }

@@ -46,13 +46,14 @@ pub(super) fn target(config: &Config, text: &str) -> Result<Target, Failure> {
     let plain = if config.http.allow_plain { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
     let spec = ModelSpec::parse(text, plain)
         .map_err(|error| Failure::usage(format!("--model {text}: {error}"), "Try: agentspine chat --model demo"))?;
+    let needs_key = spec.needs_key();
     let Some(variable) = spec.key_variable() else { return Ok(spec.target(None)) };
     let key = match config.key(variable) {
         Some(key) => Some(key),
         None => compose::key_from_command(config)?,
     };
     let secret = key.and_then(|key| Secret::new(key.expose().to_owned()));
-    if secret.is_none() {
+    if secret.is_none() && needs_key {
         return Err(Failure::usage(
             format!("{text} needs a key and {variable} is not set"),
             format!("Set {variable}, or api_key_command in config.toml; without a key: agentspine chat --model demo"),
