@@ -87,7 +87,8 @@ pub(super) fn run(args: &MemoryArgs, config: &Config, report: &mut Report) -> Re
     };
     match &args.what {
         What::Remember { kind, title, summary, tags } => {
-            let kind = Kind::parse(kind).map_err(|error| Failure::usage(error.to_string(), error.advice()))?;
+            let kind =
+                Kind::parse(kind).map_err(|error| Failure::usage(error.to_string(), error.advice()))?;
             let new = NewMemory {
                 kind,
                 title: title.clone(),
@@ -108,10 +109,21 @@ pub(super) fn run(args: &MemoryArgs, config: &Config, report: &mut Report) -> Re
 fn origin(title: &str, summary: &str, seq: u64) -> Result<Origin, Failure> {
     let fixed = |text: &str| Id::new(text).map_err(|error| Failure::other(error.to_string(), ""));
     let range_key = Digest::of(format!("{title}\0{summary}").as_bytes()).to_hex();
-    Ok(Origin { source: fixed(SOURCE)?, from_seq: seq, through_seq: seq, range_key, extractor: fixed(EXTRACTOR)? })
+    Ok(Origin {
+        source: fixed(SOURCE)?,
+        from_seq: seq,
+        through_seq: seq,
+        range_key,
+        extractor: fixed(EXTRACTOR)?,
+    })
 }
 
-fn remember(ledger: &mut Ledger, mut new: NewMemory, scope: &MemoryScope, report: &mut Report) -> Result<(), Failure> {
+fn remember(
+    ledger: &mut Ledger,
+    mut new: NewMemory,
+    scope: &MemoryScope,
+    report: &mut Report,
+) -> Result<(), Failure> {
     let mut done = ledger.remember(&new, scope).map_err(|error| refused(&error))?;
     if done.settled == Settled::Forgotten {
         let seq = new.created_at_ms.unsigned_abs();
@@ -123,7 +135,9 @@ fn remember(ledger: &mut Ledger, mut new: NewMemory, scope: &MemoryScope, report
         Output::Json => report.json(&json!({
             "schema": SCHEMA, "status": status, "memoryId": done.memory_id, "redacted": done.redacted,
         })),
-        Output::People if done.redacted.is_empty() => report.line(format!("remembered as {} ({status})", done.memory_id)),
+        Output::People if done.redacted.is_empty() => {
+            report.line(format!("remembered as {} ({status})", done.memory_id))
+        }
         Output::People => report.line(format!(
             "remembered as {} ({status}); redacted: {}",
             done.memory_id,
@@ -144,7 +158,9 @@ fn search(
     limit: usize,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let found = ledger.search(scope, query, limit).map_err(|error| Failure::other(error.to_string(), "Run: agentspine doctor"))?;
+    let found = ledger
+        .search(scope, query, limit)
+        .map_err(|error| Failure::other(error.to_string(), "Run: agentspine doctor"))?;
     match report.output() {
         Output::Json => {
             let entries: Vec<_> = found
@@ -165,7 +181,12 @@ fn search(
         Output::People if found.entries.is_empty() => report.line("nothing found"),
         Output::People => {
             let row = |entry: &agentspine_memory::Entry| {
-                [entry.memory_id.to_string(), entry.kind.as_str().to_owned(), entry.title.clone(), entry.summary.clone()]
+                [
+                    entry.memory_id.to_string(),
+                    entry.kind.as_str().to_owned(),
+                    entry.title.clone(),
+                    entry.summary.clone(),
+                ]
             };
             let rows: Vec<_> = found.entries.iter().map(row).collect();
             report.lines(table::lines(["id", "kind", "title", "summary"], &rows));
@@ -175,9 +196,12 @@ fn search(
 }
 
 fn status(ledger: &Ledger, report: &mut Report) -> Result<(), Failure> {
-    let status = ledger.status().map_err(|error| Failure::other(error.to_string(), "Run: agentspine doctor"))?;
+    let status =
+        ledger.status().map_err(|error| Failure::other(error.to_string(), "Run: agentspine doctor"))?;
     match report.output() {
-        Output::Json => report.json(&json!({ "schema": SCHEMA, "records": status.records, "indexOk": status.index_ok })),
+        Output::Json => {
+            report.json(&json!({ "schema": SCHEMA, "records": status.records, "indexOk": status.index_ok }))
+        }
         Output::People if status.records.is_empty() => report.line("no memories yet"),
         Output::People => {
             let counts = status.records.iter().map(|(state, count)| format!("{count} {state}"));
