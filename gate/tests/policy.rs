@@ -1,5 +1,6 @@
 //! Promises about the local policy file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::too_many_lines, clippy::needless_pass_by_value, reason = "tables of cases")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -9,11 +9,11 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use serde::Serialize;
 
 use super::rows::{self, Candidate, CandidateStatus, Entry, EntryStatus, Event, Image, Keys, Row};
-use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberScope};
+use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberError, RememberScope};
 use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id, hex};
 use crate::receipt::keyring::Keyring;
-use crate::screen::{Refused, neutralise, screen};
+use crate::screen::{neutralise, screen};
 
 /// How long a writer waits for another one, milliseconds.
 const BUSY_MS: u64 = 5000;
@@ -91,71 +91,6 @@ pub struct Counts {
     pub pending: usize,
     /// Entries that apply.
     pub active: usize,
-}
-
-/// Why an operation did nothing. Never holds a claim.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RememberError {
-    /// The store itself refuses.
-    #[error(transparent)]
-    Store(#[from] Refusal),
-    /// The claim does not pass the screen.
-    #[error("the rule was not taken: {0}")]
-    Screened(#[from] Refused),
-    /// The claim is blank.
-    #[error("the rule is blank")]
-    Blank,
-    /// The claim is too long.
-    #[error("the rule is {bytes} bytes, at most {CLAIM_BYTES_MAX} fit")]
-    TooLong {
-        /// Its size.
-        bytes: usize,
-    },
-    /// The store is full.
-    #[error("at most {ROWS_MAX} rules and candidates are kept; purge some first")]
-    Full,
-    /// No such candidate or entry.
-    #[error("there is no {0} in Must-Remember")]
-    Unknown(Id),
-    /// The candidate was confirmed before.
-    #[error("{0} was confirmed before")]
-    NotPending(Id),
-    /// The entry to supersede does not apply.
-    #[error("{0} is not active, so it can't be superseded")]
-    NotActive(Id),
-    /// The entry to roll back to applies already.
-    #[error("{0} is active already")]
-    AlreadyActive(Id),
-    /// The entry to supersede has another scope.
-    #[error("{0} is for another scope (user, tenant, project, group or task)")]
-    OtherScope(Id),
-}
-
-impl RememberError {
-    /// The next thing to do.
-    pub fn advice(&self) -> &str {
-        match self {
-            Self::Store(refusal) => &refusal.advice,
-            Self::Screened(_) => {
-                "Word it as a fact or a preference, without credentials and without granting anything."
-            }
-            Self::Blank | Self::TooLong { .. } => {
-                "Give one short sentence with `agentspine remember-propose --claim TEXT`."
-            }
-            Self::Full
-            | Self::Unknown(_)
-            | Self::NotPending(_)
-            | Self::NotActive(_)
-            | Self::AlreadyActive(_) => "See what is stored with `agentspine remember-list`.",
-            Self::OtherScope(_) => "Propose the rule with the scope of the entry it shall replace.",
-        }
-    }
-}
-
-impl From<rusqlite::Error> for RememberError {
-    fn from(e: rusqlite::Error) -> Self {
-        Self::Store(rows::unreadable(&e))
-    }
 }
 
 impl RememberStore {
@@ -260,7 +195,7 @@ impl RememberStore {
     }
 
     /// Deletes an entry and its candidate (or a candidate and its entries) for good and keeps events without content.
-    /// Works on rows that do not verify, too. No earlier version becomes active by it.
+    /// Works on rows that do not verify, too, and again on an id that was purged. No earlier version becomes active by it.
     pub fn purge(&self, id: &Id, now_ms: i64) -> Result<Purged, RememberError> {
         let tx = self.write()?;
         let rows = rows::raw(&tx)?;
@@ -271,8 +206,12 @@ impl RememberStore {
         let entries: Vec<Entry> = rows.iter().filter_map(|row| entry(&row)).filter(named).collect();
         let stands = |row: &Row| matches!(row.kind.as_str(), "candidate" | "entry") || !self.keys.verify(row);
         let newest = rows.iter().rev().find(|row| row.id == id.as_str());
-        if entries.is_empty() && newest.is_none_or(|row| row.kind == "purged" && self.keys.verify(row)) {
-            return Err(RememberError::Unknown(id.clone()));
+        let Some(newest) = newest else { return Err(RememberError::Unknown(id.clone())) };
+        if entries.is_empty() && newest.kind == "purged" && self.keys.verify(newest) {
+            // Purged before, perhaps while somebody read: what is left of the text goes now.
+            let revision = newest.seq;
+            drop(tx);
+            return Ok(self.purged(id, revision));
         }
         let mut gone: Vec<(Id, Option<Id>)> = vec![(id.clone(), None)];
         for one in entries {
@@ -291,8 +230,7 @@ impl RememberStore {
             }
         }
         tx.commit()?;
-        let id_digest = Digest::of(id.as_str().as_bytes());
-        Ok(Purged { purged: true, id_digest, revision, erased: self.erase() })
+        Ok(self.purged(id, revision))
     }
 
     /// All entries and candidates.
@@ -434,6 +372,10 @@ impl RememberStore {
         let mut parsed = events.filter_map(|row| Some((row, serde_json::from_str::<Event>(&row.body).ok()?)));
         let (row, event) = parsed.find(|(_, event)| event.lineage.as_ref() == Some(lineage))?;
         event.active.filter(|_| self.keys.verify(row))
+    }
+
+    fn purged(&self, id: &Id, revision: i64) -> Purged {
+        Purged { purged: true, id_digest: Digest::of(id.as_str().as_bytes()), revision, erased: self.erase() }
     }
 
     /// Rewrites the file without free pages and empties the write-ahead log; deleted text is in neither afterwards.

@@ -116,7 +116,7 @@ const OWN: [(&str, &[&str], Proof, &str); 6] = [
         concat!(
             r"(?i)(?:passw(?:or)?d|passphrase|passwort|kennwort|pwd|密码|密碼|口令)",
             r"(?:\s+(?:for|of|to|on|at|für|fuer|zum|zur|von|vom|beim|im|auf)(?:\s+[^\s:=]{1,40}){1,4}?)?",
-            r"(?:\s*(?:[:=]|：|->|→|是|为|為|設為|设为)",
+            r"(?:\s*(?::|：|->|→|是|为|為|設為|设为)",
             r"|\s+(?:is|was|are|remains|lautet|lauten|ist|war|heißt|heisst|bleibt)(?:\s+(?:now|still|jetzt|nun|noch))?(?:\s*:)?\s)",
             r#"\s*(["'`(*„“”‚‘’«»「『]*[^\s"'`,;)*„“”‚‘’«»「」『』。，；]{4,128})"#
         ),
