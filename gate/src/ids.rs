@@ -31,6 +31,13 @@ impl Id {
         }
     }
 
+    /// The id of a project: `project:` and the first 20 hexadecimal digits of its root's digest.
+    pub(crate) fn of_project(root: Digest) -> Self {
+        let mut digits = root.to_hex();
+        digits.truncate(20);
+        Self(format!("project:{digits}"))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -142,7 +142,7 @@ pub struct Outcome {
 }
 
 /// How a provider stands in receipt, pane and status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// At least one item.

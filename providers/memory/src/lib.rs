@@ -1,1 +1,27 @@
-//! x
+//! The memory ledger: many explicit memories, recalled by relevance, in one SQLite file.
+//!
+//! * [`record`]: what a memory is, its scope, its limits;
+//! * [`Ledger`]: open, status, remember, forget;
+//! * [`search`]: full-text recall over the whole scope, with the reason for every entry;
+//! * `words`: how text becomes index terms (folding, identifiers, stems, CJK bigrams);
+//! * `schema`: migrations.
+//!
+//! Invariants: the scope is a range of row numbers, so a query cannot see a row of another scope; the full-text index
+//! changes in the transaction that changes the record; text is redacted and screened before anything is hashed or
+//! stored; query text never reaches the FTS5 query parser. The ledger holds no rules: those are Must-Remember entries of
+//! the gate. This crate knows nothing of processes, network, clocks or configuration.
+
+pub mod forget;
+pub mod ledger;
+pub mod record;
+pub mod remember;
+mod schema;
+pub mod search;
+mod stopwords;
+mod words;
+
+pub use forget::Forgotten;
+pub use ledger::{Interrupter, Ledger, OpenError, Status, StoreError};
+pub use record::{Kind, KindError, MemoryScope, NewMemory, Origin, Trust};
+pub use remember::{RememberError, Remembered, Settled};
+pub use search::{Entry, Recalled, SearchResult};

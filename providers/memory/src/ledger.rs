@@ -1,0 +1,173 @@
+//! The ledger's file: opening it, its status, and what may go wrong with it.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::schema;
+
+/// How long a writer waits for another process before it gives up.
+pub const BUSY_MS_MAX: u64 = 5000;
+
+/// Why a ledger could not be opened.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Written by a newer build; nothing was changed.
+    #[error("the memory ledger has schema {found}, this build knows {supported}: update agentspine")]
+    Newer {
+        /// Schema of the file.
+        found: i64,
+        /// Newest schema of this build.
+        supported: i64,
+    },
+    /// Another program's database, or no database at all; nothing was changed.
+    #[error("the file at the ledger's place is not a memory ledger: move it away")]
+    NotALedger,
+    /// The file cannot be created or opened.
+    #[error("the memory ledger cannot be opened: {0}")]
+    Io(io::ErrorKind),
+    /// SQLite refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// SQLite refused a read or a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Another process held the ledger for the whole busy timeout.
+    #[error("the memory ledger is busy")]
+    Busy,
+    /// The reader was interrupted by its deadline.
+    #[error("the memory ledger was interrupted")]
+    Interrupted,
+    /// Anything else, by SQLite's primary result code. The text is left out: it can quote values.
+    #[error("the memory ledger failed ({0:?})")]
+    Sqlite(ErrorCode),
+    /// A stored value is not what the schema says.
+    #[error("the memory ledger holds a value it cannot hold")]
+    Corrupt,
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(ErrorCode::OperationInterrupted) => Self::Interrupted,
+            Some(code) => Self::Sqlite(code),
+            None => Self::Corrupt,
+        }
+    }
+}
+
+impl From<rusqlite::Error> for OpenError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotALedger,
+            _ => Self::Store(error.into()),
+        }
+    }
+}
+
+/// An open ledger: one connection, used by one thread at a time.
+pub struct Ledger {
+    pub(crate) db: Connection,
+}
+
+/// Ends the read that a [`Ledger`] is busy with; harmless when there is none.
+pub struct Interrupter(rusqlite::InterruptHandle);
+
+impl Interrupter {
+    /// Makes the running statement fail with [`StoreError::Interrupted`].
+    pub fn interrupt(&self) {
+        self.0.interrupt();
+    }
+}
+
+/// How the ledger stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Schema version of the file.
+    pub schema: i64,
+    /// Records by state, such as `applied`; states without a record are left out.
+    pub records: BTreeMap<String, u64>,
+    /// Scopes that hold or held a memory.
+    pub scopes: u64,
+    /// Whether the index has exactly the rows of the applied records.
+    pub index_ok: bool,
+}
+
+impl Ledger {
+    /// Opens the ledger at `path`, creating it 0600 where nothing stands there. Its directory must exist.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let path = real(path)?;
+        create(&path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut db = Connection::open_with_flags(path, flags)?;
+        db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
+        configure(&db)?;
+        schema::migrate(&mut db)?;
+        Ok(Self { db })
+    }
+
+    /// A handle that ends a running read from another thread.
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter(self.db.get_interrupt_handle())
+    }
+
+    /// Counts over the whole file, and whether index and records agree.
+    pub fn status(&self) -> Result<Status, StoreError> {
+        let tx = self.db.unchecked_transaction()?;
+        let mut by_state =
+            tx.prepare("SELECT state, count(*) FROM memory_record GROUP BY state ORDER BY state")?;
+        let pairs = by_state.query_map([], |row| Ok((row.get(0)?, count(row, 1)?)))?;
+        let records = pairs.collect::<Result<BTreeMap<String, u64>, _>>()?;
+        let scopes = tx.query_row("SELECT count(*) FROM memory_scope", [], |row| count(row, 0))?;
+        let apart = "SELECT (SELECT count(*) FROM memory_record r WHERE state = 'applied'
+                             AND NOT EXISTS (SELECT 1 FROM memory_fts_docsize d WHERE d.id = r.row))
+                          + (SELECT count(*) FROM memory_fts_docsize d
+                             WHERE NOT EXISTS (SELECT 1 FROM memory_record r WHERE r.row = d.id AND r.state = 'applied'))";
+        let apart: u64 = tx.query_row(apart, [], |row| count(row, 0))?;
+        Ok(Status { schema: schema::version(), records, scopes, index_ok: apart == 0 })
+    }
+}
+
+/// A column that counts something.
+pub(crate) fn count(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<u64> {
+    let value: i64 = row.get(at)?;
+    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(at, value))
+}
+
+/// The path with the links of its directory resolved; `SQLITE_OPEN_NOFOLLOW` would refuse those too.
+fn real(path: &Path) -> Result<PathBuf, OpenError> {
+    let name = path.file_name().ok_or(OpenError::Io(io::ErrorKind::InvalidInput))?;
+    let dir = path.parent().ok_or(OpenError::Io(io::ErrorKind::InvalidInput))?;
+    let dir = dir.canonicalize().map_err(|e| OpenError::Io(e.kind()))?;
+    Ok(dir.join(name))
+}
+
+/// Creates the file 0600 before SQLite opens it: SQLite gives its -wal and -shm files the same mode.
+fn create(path: &Path) -> Result<(), OpenError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(OpenError::Io(error.kind())),
+    }
+}
+
+fn configure(db: &Connection) -> Result<(), OpenError> {
+    // Before any pragma writes to a file that is not ours.
+    schema::identify(db)?;
+    // A memory lost to a power cut is remembered again; NORMAL keeps the file consistent and costs no fsync a write.
+    db.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;
+         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA recursive_triggers = ON;",
+    )?;
+    Ok(())
+}

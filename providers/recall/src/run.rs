@@ -1,0 +1,104 @@
+//! All planned providers at once.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use agentspine_gate::Detail;
+use agentspine_gate::policy::Adapter;
+use agentspine_gate::recall::{Answer, Outcome, Planned, ProviderFailure};
+use agentspine_memory::Ledger;
+use tokio::task::JoinSet;
+
+use crate::cancel::Cancelled;
+use crate::command::Commands;
+use crate::ledger::LedgerV1;
+
+/// What a provider comes to.
+pub type Answered = Result<Answer, ProviderFailure>;
+
+/// A running question.
+pub type Asking = Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+/// When a question ends without an answer.
+#[derive(Clone)]
+pub struct Stop {
+    /// The deadline.
+    pub at: Instant,
+    /// The person's cancellation.
+    pub cancelled: Cancelled,
+}
+
+/// One way to retrieve: asked once, answers by its deadline, and leaves nothing running.
+pub trait Retrieval: Send + Sync {
+    /// Asks. The future may be dropped at any time; what it started ends then.
+    fn ask(&self, planned: Planned, stop: Stop) -> Asking;
+}
+
+/// Everything providers need, made once by the caller.
+#[derive(Clone)]
+pub struct Providers {
+    /// The memory ledger of `ledger/v1`; `None` where it could not be opened.
+    pub ledger: Option<Arc<Mutex<Ledger>>>,
+    /// How commands are run.
+    pub commands: Commands,
+}
+
+impl Providers {
+    fn door(&self, adapter: Adapter) -> Box<dyn Retrieval> {
+        match adapter {
+            Adapter::LedgerV1 => Box::new(LedgerV1::new(self.ledger.clone())),
+            Adapter::MnemoCommandV1 | Adapter::MnemoCommandV2 => Box::new(self.commands.clone()),
+        }
+    }
+}
+
+/// Asks every planned provider at the same time; one outcome each, in the order of the plan.
+///
+/// Each has its own deadline. When this returns, no process it started is alive; when it is dropped, they end at once.
+pub async fn run(planned: Vec<Planned>, providers: &Providers, cancelled: Cancelled) -> Vec<Outcome> {
+    let mut tasks = JoinSet::new();
+    let mut unfinished = BTreeMap::new();
+    for (at, planned) in planned.into_iter().enumerate() {
+        unfinished.insert(at, broken(&planned));
+        let asking = timed(planned, providers, cancelled.clone());
+        tasks.spawn(async move { (at, asking.await) });
+    }
+    let mut outcomes = BTreeMap::new();
+    while let Some(done) = tasks.join_next().await {
+        if let Ok((at, outcome)) = done {
+            outcomes.insert(at, outcome);
+        }
+    }
+    unfinished.extend(outcomes);
+    unfinished.into_values().collect()
+}
+
+fn timed(
+    planned: Planned,
+    providers: &Providers,
+    cancelled: Cancelled,
+) -> impl Future<Output = Outcome> + use<> {
+    let started = Instant::now();
+    let stop = Stop { at: started + Duration::from_millis(planned.deadline_ms), cancelled };
+    let (provider_id, query_digest) = (planned.provider.id.clone(), planned.query.query_digest);
+    let asking = providers.door(planned.provider.adapter).ask(planned, stop);
+    async move {
+        let result = asking.await;
+        let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Outcome { provider_id, query_digest, latency_ms, result }
+    }
+}
+
+/// The outcome that stands where a provider's task broke: every planned provider has one.
+fn broken(planned: &Planned) -> Outcome {
+    let message = format!("provider {} could not be run", planned.provider.id);
+    Outcome {
+        provider_id: planned.provider.id.clone(),
+        query_digest: planned.query.query_digest,
+        latency_ms: 0,
+        result: Err(ProviderFailure { detail: Detail::NotInvoked, message }),
+    }
+}
