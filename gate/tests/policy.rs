@@ -329,7 +329,7 @@ fn a_corrupt_or_foreign_file_blocks_and_is_left_as_it_is() {
     blocked("chmod 600");
     fs::rename(home.file(), home.dir.path().join("aside")).unwrap();
     symlink(home.dir.path().join("aside"), home.file()).unwrap();
-    blocked("symbolic link");
+    blocked("a link or not a regular file");
     fs::remove_file(home.file()).unwrap();
     fs::create_dir(home.file()).unwrap();
     blocked("not a regular file");

@@ -103,6 +103,8 @@ fn invisible_characters_line_breaks_and_base64_hide_no_secret() {
     // `password=hunter2 and more`, encoded.
     let (clean, _) = redact("see cGFzc3dvcmQ9aHVudGVyMiBhbmQgbW9yZQ== there");
     assert_eq!(clean, "see [redacted] there");
+    // The first lines of a key block, encoded.
+    assert!(secret("LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQpNSUlFcEFJQkFBS0NBUUVBNwo=").is_some());
 }
 
 #[test]

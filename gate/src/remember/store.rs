@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -12,11 +12,12 @@ use super::rows::{self, Candidate, CandidateStatus, Entry, EntryStatus, Event, I
 use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberError, RememberScope};
 use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id, hex};
+use crate::private;
 use crate::receipt::keyring::Keyring;
 use crate::screen::{neutralise, screen};
 
 /// How long a writer waits for another one, milliseconds.
-const BUSY_MS: u64 = 5000;
+const BUSY_MS: u32 = 5000;
 /// Kind of a rule that names none (upstream's).
 const KIND_DEFAULT: &str = "critical";
 
@@ -103,8 +104,9 @@ impl RememberStore {
             .truncate(false)
             .mode(0o600)
             .open(path.with_extension("lock"));
-        let _lock =
-            lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(|e| unusable(&e.kind().to_string()))?;
+        let lock = lock.map_err(|e| unusable(&e.kind().to_string()))?;
+        let held = private::lock(&lock, BUSY_MS).map_err(|e| unusable(&e.kind().to_string()))?;
+        let _held = held.ok_or_else(|| unusable("another process is opening it"))?;
         own_file(path)?;
         let db = connect(path).map_err(|e| rows::unreadable(&e))?;
         let version = |name| {
@@ -429,7 +431,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
-    db.busy_timeout(std::time::Duration::from_millis(BUSY_MS))?;
+    db.busy_timeout(std::time::Duration::from_millis(BUSY_MS.into()))?;
     db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     // No deleted text in temporary files, free pages or page gaps; no functions from a foreign schema.
     db.execute_batch(
@@ -443,19 +445,13 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 /// Makes the file 0600 before SQLite opens it, or judges the one that stands there. A file that exists is never opened
 /// here: closing it again would drop the locks of this process's other connections (fcntl locks belong to the process).
 fn own_file(path: &Path) -> Result<(), Refusal> {
-    match File::options().write(true).create_new(true).mode(0o600).open(path) {
+    match private::create_private(path) {
         Ok(_) => return Ok(()),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(unusable(&e.kind().to_string())),
     }
     let meta = path.symlink_metadata().map_err(|e| unusable(&e.kind().to_string()))?;
-    if !meta.is_file() {
-        return Err(unusable("it is not a regular file"));
-    }
-    if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
-        return Err(unusable("others own it or may read it; `chmod 600` it"));
-    }
-    Ok(())
+    private::judge(&meta).map_err(|_| unusable("it is a link, another user's, or not 0600; `chmod 600` it"))
 }
 
 fn unusable(why: &str) -> Refusal {

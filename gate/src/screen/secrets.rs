@@ -161,7 +161,7 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
     for run in base64_runs(text) {
         let decoded = text.get(run.clone()).and_then(base64).and_then(|bytes| String::from_utf8(bytes).ok());
         let hit = decoded
-            .filter(|text| !text.contains(char::is_control))
+            .filter(|text| !text.contains(|c: char| c.is_control() && !"\n\r\t".contains(c)))
             .and_then(|text| scan(&text, true).into_iter().next());
         found.extend(hit.map(|(label, _)| (label, run)));
     }
