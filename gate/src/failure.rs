@@ -24,7 +24,8 @@ pub enum Code {
 
 impl Code {
     /// Every code, in table order.
-    pub const ALL: [Self; 5] = [Self::Instructions, Self::Provider, Self::Budget, Self::Receipt, Self::Preflight];
+    pub const ALL: [Self; 5] =
+        [Self::Instructions, Self::Provider, Self::Budget, Self::Receipt, Self::Preflight];
 
     /// Wire text, such as `instructions-failed`.
     pub fn as_str(self) -> &'static str {

@@ -24,7 +24,18 @@ impl Id {
         let text = text.into();
         let rest_ok = |b: u8| b.is_ascii_alphanumeric() || b":_.@/+~-".contains(&b);
         let first_ok = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-        if first_ok && text.len() <= ID_CHARS_MAX && text.bytes().all(rest_ok) { Ok(Self(text)) } else { Err(IdError) }
+        if first_ok && text.len() <= ID_CHARS_MAX && text.bytes().all(rest_ok) {
+            Ok(Self(text))
+        } else {
+            Err(IdError)
+        }
+    }
+
+    /// The id of a project: `project:` and the first 20 hexadecimal digits of its root's digest.
+    pub(crate) fn of_project(root: Digest) -> Self {
+        let mut digits = root.to_hex();
+        digits.truncate(20);
+        Self(format!("project:{digits}"))
     }
 
     /// The text.

@@ -142,7 +142,7 @@ pub struct Outcome {
 }
 
 /// How a provider stands in receipt, pane and status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// At least one item.
@@ -159,7 +159,13 @@ impl Query {
     /// Computes and sets [`Self::query_digest`]: SHA-256 of the RFC 8785 bytes of all other fields. `queryText` of a v2
     /// query is not among them; `promptDigest` covers it.
     pub fn sealed(mut self) -> Result<Self, Refusal> {
-        let unsealed = || Refusal::new(Detail::Malformed, "A retrieval query could not be written.", "Report this as a defect.");
+        let unsealed = || {
+            Refusal::new(
+                Detail::Malformed,
+                "A retrieval query could not be written.",
+                "Report this as a defect.",
+            )
+        };
         let Ok(Value::Object(mut fields)) = serde_json::to_value(&self) else { return Err(unsealed()) };
         fields.remove("queryDigest");
         let bytes = serde_json_canonicalizer::to_vec(&fields).map_err(|_| unsealed())?;
@@ -201,14 +207,15 @@ fn parse_answer(bytes: &[u8], query: &Query) -> Faulty<Answer> {
     if bytes.len() > RESULT_BYTES_MAX {
         return malformed(format!("its result is larger than {RESULT_BYTES_MAX} bytes"));
     }
-    let result = match strict_json::parse(bytes) {
-        Ok(Value::Object(result)) => result,
-        Ok(_) | Err(_) => return malformed("its output is not exactly one JSON object without duplicate keys"),
+    let Ok(Value::Object(result)) = strict_json::parse(bytes) else {
+        return malformed("its output is not exactly one JSON object without duplicate keys");
     };
     let digest = query.query_digest.to_hex();
-    for (key, expected) in
-        [("schema", RESULT_SCHEMA), ("providerId", query.provider_id.as_str()), ("queryDigest", digest.as_str())]
-    {
+    for (key, expected) in [
+        ("schema", RESULT_SCHEMA),
+        ("providerId", query.provider_id.as_str()),
+        ("queryDigest", digest.as_str()),
+    ] {
         if result.get(key).and_then(Value::as_str) != Some(expected) {
             return Err((Detail::Echo, format!("its {key} is not the one it was asked with")));
         }
@@ -221,14 +228,23 @@ fn parse_answer(bytes: &[u8], query: &Query) -> Faulty<Answer> {
         Some(count) => count.as_u64().map_or_else(|| malformed("its rejected is not a whole number"), Ok)?,
     };
     let items = result.get("items").and_then(Value::as_array).filter(|items| items.len() <= ITEMS_MAX);
-    let Some(items) = items else { return malformed(format!("its items are not a list of at most {ITEMS_MAX}")) };
+    let Some(items) = items else {
+        return malformed(format!("its items are not a list of at most {ITEMS_MAX}"));
+    };
     let mut answer = Answer { items: Vec::with_capacity(items.len()), screened_out: Vec::new(), rejected };
     for (n, item) in items.iter().enumerate() {
         let item = parse_item(item, query).map_err(|(detail, why)| (detail, format!("item {n} {why}")))?;
-        let texts = [item.claim.as_str(), &item.why_loaded, item.id.as_str(), item.revision.as_str(), item.source.as_str()];
-        match texts.iter().all(|text| screen(text).is_ok()) {
-            true => answer.items.push(item),
-            false => answer.screened_out.push(shown_id(item.id, n)),
+        let texts = [
+            item.claim.as_str(),
+            &item.why_loaded,
+            item.id.as_str(),
+            item.revision.as_str(),
+            item.source.as_str(),
+        ];
+        if texts.iter().all(|text| screen(text).is_ok()) {
+            answer.items.push(item);
+        } else {
+            answer.screened_out.push(shown_id(item.id, n));
         }
     }
     Ok(answer)
@@ -299,7 +315,9 @@ fn check_scope(scope: Option<&Value>, query: &Query) -> Faulty<()> {
     for (n, (key, asked)) in expected.into_iter().enumerate() {
         match scope.get(key) {
             None | Some(Value::Null) if n >= MANDATORY_SCOPE_KEYS => {}
-            None | Some(Value::Null) => return Err((Detail::OutOfTenant, format!("has no {key} in its scope"))),
+            None | Some(Value::Null) => {
+                return Err((Detail::OutOfTenant, format!("has no {key} in its scope")));
+            }
             Some(Value::String(got)) if asked.is_some_and(|asked| asked.as_str() == got) => {}
             Some(Value::String(_)) => return Err((Detail::OutOfTenant, format!("is of another {key}"))),
             Some(_) => return malformed(format!("has a {key} in its scope that is not text")),

@@ -91,8 +91,9 @@ pub trait Fs: Send + Sync {
     fn entries(&self, dir: &Path, limit: usize) -> io::Result<Vec<(std::ffi::OsString, Kind)>>;
     /// Text of a link.
     fn link_text(&self, path: &Path) -> io::Result<PathBuf>;
-    /// Reads the regular file `relative` below `root`: no link in any component below the root, opened without
-    /// following and without blocking, judged by the handle, at most `limit` bytes, identity checked again by path.
+    /// Reads the regular file `relative` below the canonical directory `root`: no link in `root` or in any component
+    /// below it, opened without following and without blocking, judged by the handle, at most `limit` bytes, identity
+    /// checked again by path.
     fn read(&self, root: &Path, relative: &Path, limit: u64) -> Result<ReadFile, ReadError>;
 }
 

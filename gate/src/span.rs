@@ -68,7 +68,10 @@ pub struct Span {
 impl std::fmt::Debug for Span {
     /// Without the text: recalled text never reaches debug output.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Span").field("place", &self.place).field("receipt", &self.receipt).finish_non_exhaustive()
+        f.debug_struct("Span")
+            .field("place", &self.place)
+            .field("receipt", &self.receipt)
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,4 +96,39 @@ pub struct Draft {
     pub body: Vec<u8>,
     /// Where spans go.
     pub slots: Vec<Slot>,
+    /// Digests of instruction texts that stand in the host's own slot of this body, as the host renders them.
+    /// Chat has none; the proxy finds them.
+    pub present: Vec<Digest>,
+}
+
+/// A draft whose slots do not fit its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a slot lies outside the body, or slots do not ascend")]
+pub struct SpliceError;
+
+impl Draft {
+    /// The body with each text put into its slot; `texts` ascend by slot index. Every other byte stays as it is.
+    pub fn splice(&self, texts: &[(usize, &str)]) -> Result<Vec<u8>, SpliceError> {
+        let extra: usize = texts.iter().map(|(_, text)| text.len() + text.len() / 8 + 64).sum();
+        let mut out = Vec::with_capacity(self.body.len() + extra);
+        let mut done = 0;
+        for (index, text) in texts {
+            let slot = self.slots.get(*index).ok_or(SpliceError)?;
+            out.extend_from_slice(self.body.get(done..slot.at).ok_or(SpliceError)?);
+            out.extend_from_slice(slot.before.as_bytes());
+            escape_into(&mut out, text)?;
+            out.extend_from_slice(slot.after.as_bytes());
+            done = slot.at;
+        }
+        out.extend_from_slice(self.body.get(done..).ok_or(SpliceError)?);
+        Ok(out)
+    }
+}
+
+/// JSON string content of `text`, without the quotes.
+fn escape_into(out: &mut Vec<u8>, text: &str) -> Result<(), SpliceError> {
+    let quoted = serde_json::to_string(text).map_err(|_| SpliceError)?;
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).ok_or(SpliceError)?;
+    out.extend_from_slice(inner.as_bytes());
+    Ok(())
 }

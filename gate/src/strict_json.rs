@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn only_one_complete_document_parses() {
-        for bad in ["", "{", "{} {}", "{}x", "NaN", "[1e999]", "\"\\ud800\"", "{'a':1}", "[1,]", "\u{feff}{}"] {
+        for bad in ["", "{", "{} {}", "{}x", "NaN", "[1e999]", "\"\\ud800\"", "{'a':1}", "[1,]", "\u{feff}{}"]
+        {
             assert!(matches!(parse(bad.as_bytes()), Err(JsonError::Syntax { .. })), "{bad}");
         }
         assert_eq!(parse(b"[\xff]"), Err(JsonError::NotUtf8(1)));

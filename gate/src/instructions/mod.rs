@@ -1,4 +1,23 @@
 //! The instruction snapshot: every document the host itself would load at a directory at start, complete, in order.
+//!
+//! Map: `claude` and `codex` know each host's hierarchy, `settings` and `codex_config` what its own settings change;
+//! `rules` walks rule trees, `imports` finds `@path`, `render` says what the host makes of a file; `lazy` adds what it
+//! loads later; `walk` locates, reads and lists; `refuse` words the refusals; `id` names; `project` finds the checkout.
+//! Invariants: order is the host's (rule trees: sorted by bytes); a document is read once and only below the directory
+//! it is found in; what cannot be read safely refuses the turn, what the host leaves out is listed with its reason.
+
+mod claude;
+mod codex;
+mod codex_config;
+mod id;
+mod imports;
+mod lazy;
+mod project;
+mod refuse;
+pub mod render;
+mod rules;
+mod settings;
+mod walk;
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +27,13 @@ use crate::failure::Refusal;
 use crate::ids::{Digest, Id};
 use crate::seams::{Fs, Identity};
 use crate::turn::InstructionHost;
+
+pub use imports::IMPORTS_MAX;
+pub use rules::{RULE_DEPTH_MAX, RULE_ENTRIES_MAX};
+pub use walk::{DIRECTORIES_MAX, DOCUMENTS_MAX, SNAPSHOT_BYTES_MAX};
+
+use claude::Claude;
+use walk::Walk;
 
 /// Where the hosts keep their files on this machine. Comes from the caller: the gate reads no environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +49,7 @@ pub struct HostHomes {
 }
 
 /// Layer a document belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// Organisation-managed policy.
@@ -57,13 +83,18 @@ pub enum DocumentState {
 /// One document of the listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Display id: `host:managed|user|ancestor-N|project|import-K/REL`. Never an absolute path.
+    /// Display id, unique: `host:managed|user|ancestor-N|project|import-K/REL`. Never an absolute path.
+    ///
+    /// `project` = the checkout's root (Codex: the project's root), else the working directory; REL goes on below it.
+    /// `ancestor-N` = N levels above that. `import-K` = K imports away from the document that began the chain; REL is
+    /// the path in the project, or below the importing document's directory, or the bare name of a file outside both.
+    /// Unusual characters are escaped; a second document of one name gets `~2`.
     pub id: String,
     /// Layer.
     pub layer: Layer,
     /// Absolute path, for the person's own terminal only.
     pub path: PathBuf,
-    /// Size of the file in bytes.
+    /// Size of the file in bytes; 0 where it was not read.
     pub bytes: u64,
     /// SHA-256 of the file bytes, where it was read.
     pub sha256: Option<Digest>,
@@ -82,7 +113,8 @@ pub struct Document {
     pub layer: Layer,
     /// SHA-256 of the file bytes.
     pub sha256: Digest,
-    /// SHA-256 of [`Self::text`], where the host renders the file differently from its bytes.
+    /// SHA-256 of the host's rendering ([`render::claude`]; Codex: invalid bytes replaced), where that differs from
+    /// the file bytes.
     pub rendered_sha256: Option<Digest>,
     /// Size of the file in bytes.
     pub bytes: u64,
@@ -90,7 +122,8 @@ pub struct Document {
     pub identity: Identity,
     /// Whether the host cuts it ([`DocumentState::CutByHost`]).
     pub cut_by_host: bool,
-    /// The text as the model shall have it: the whole file decoded as UTF-8 (Codex: invalid bytes replaced as the host does).
+    /// The text as the model shall have it: the whole file decoded as UTF-8, for Claude without its byte order mark
+    /// (Codex: invalid bytes replaced as the host does).
     pub text: String,
     /// Accepted by `allowedSymlinkTargets`.
     pub via_link: bool,
@@ -114,7 +147,9 @@ pub struct Snapshot {
     pub listed: Vec<Listed>,
 }
 
-/// Takes a fresh snapshot at a canonical working directory. `allowed_links` = `allowedSymlinkTargets` of the local profile.
+/// Takes a fresh snapshot at a working directory. `allowed_links` = `allowedSymlinkTargets` of the local profile.
+///
+/// Fast enough for every call: nothing below the working directory is searched. [`listing`] does that too.
 pub fn snapshot(
     fs: &dyn Fs,
     host: InstructionHost,
@@ -122,12 +157,32 @@ pub fn snapshot(
     cwd: &Path,
     allowed_links: &[PathBuf],
 ) -> Result<Snapshot, Refusal> {
-    let _ = (fs, host, homes, cwd, allowed_links);
-    todo!()
+    let mut walk = Walk::new(fs, host, homes, cwd, allowed_links)?;
+    match host {
+        InstructionHost::Claude => Claude::run(&mut walk).map(drop)?,
+        InstructionHost::Codex => codex::run(&mut walk)?,
+    }
+    Ok(walk.finish())
+}
+
+/// A snapshot that also lists what the host would load later: files below the working directory and MEMORY.md.
+pub fn listing(
+    fs: &dyn Fs,
+    host: InstructionHost,
+    homes: &HostHomes,
+    cwd: &Path,
+    allowed_links: &[PathBuf],
+) -> Result<Snapshot, Refusal> {
+    let mut walk = Walk::new(fs, host, homes, cwd, allowed_links)?;
+    match host {
+        InstructionHost::Claude => lazy::list(&mut Claude::run(&mut walk)?),
+        // Codex loads nothing later.
+        InstructionHost::Codex => codex::run(&mut walk)?,
+    }
+    Ok(walk.finish())
 }
 
 /// `project:` + 20 hex digits of the SHA-256 of the canonical root of the main worktree (else of `cwd`).
 pub fn project_id(fs: &dyn Fs, cwd: &Path) -> Id {
-    let _ = (fs, cwd);
-    todo!()
+    project::id(fs, cwd)
 }

@@ -104,7 +104,8 @@ fn differences(old: Option<&Value>, new: Option<&Value>) -> Vec<String> {
         leaves
     };
     let (old, new) = (flat(old), flat(new));
-    let gone = old.iter().filter(|(key, _)| !new.contains_key(*key)).map(|(key, was)| format!("- {key}: {was}"));
+    let gone =
+        old.iter().filter(|(key, _)| !new.contains_key(*key)).map(|(key, was)| format!("- {key}: {was}"));
     let come = new.iter().filter_map(|(key, is)| match old.get(key) {
         None => Some(format!("+ {key}: {is}")),
         Some(was) if was != is => Some(format!("~ {key}: {was} -> {is}")),
@@ -116,7 +117,9 @@ fn differences(old: Option<&Value>, new: Option<&Value>) -> Vec<String> {
 fn flatten(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
     let dot = if path.is_empty() { "" } else { "." };
     match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| flatten(format!("{path}{dot}{key}"), value, leaves)),
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| flatten(format!("{path}{dot}{key}"), value, leaves));
+        }
         // A provider is compared by its id, so that a new one in front does not look like changes to all.
         Value::Array(items) if items.iter().any(Value::is_object) => items.iter().for_each(|item| {
             flatten(format!("{path}[{}]", item["id"].as_str().unwrap_or_default()), item, leaves);

@@ -167,7 +167,8 @@ impl Profile {
     /// SHA-256 of the RFC 8785 bytes of the normalised profile.
     pub fn digest(&self) -> Digest {
         // A parsed profile always serialises; one built by hand with a non-UTF-8 path must not get a constant digest.
-        serde_json_canonicalizer::to_vec(self).map_or_else(|_| Digest::of(format!("{self:?}").as_bytes()), |b| Digest::of(&b))
+        serde_json_canonicalizer::to_vec(self)
+            .map_or_else(|_| Digest::of(format!("{self:?}").as_bytes()), |b| Digest::of(&b))
     }
 
     /// The profile as commands print it and as it is stored: the document's keys plus schema and authority; a single
@@ -177,8 +178,8 @@ impl Profile {
         if let [host] = self.host.as_slice() {
             value["host"] = json!(host);
         }
-        if let Some(providers) = value["providers"].as_array_mut() {
-            providers.iter_mut().for_each(|one| one["schema"] = json!(PROVIDER_SCHEMA));
+        for provider in value["providers"].as_array_mut().into_iter().flatten() {
+            provider["schema"] = json!(PROVIDER_SCHEMA);
         }
         value["authority"] = json!(AUTHORITY);
         value
@@ -189,7 +190,8 @@ impl Profile {
         let one = |key, own: &Id, turn: &Id| (own != turn).then(|| (key, own.to_string(), turn.to_string()));
         let names: Vec<&str> = self.host.iter().map(Id::as_str).collect();
         let widened = json!(names.iter().copied().chain([host.as_str()]).collect::<Vec<_>>());
-        let host = (!names.contains(&host.as_str())).then(|| ("host", names.join(", "), format!("'{widened}'")));
+        let host =
+            (!names.contains(&host.as_str())).then(|| ("host", names.join(", "), format!("'{widened}'")));
         let agent = one("agentId", &self.agent_id, &identity.agent_id);
         let tenant = one("tenantId", &self.tenant_id, &identity.tenant_id);
         let profile = one("profileId", &self.profile_id, &identity.profile_id);
@@ -227,7 +229,11 @@ impl Policy {
 
     /// How many required providers stand in all profiles, disabled ones among them (as `preflight-status` counts them).
     pub fn required_providers(&self) -> usize {
-        self.profiles.iter().flat_map(|profile| &profile.providers).filter(|provider| provider.required).count()
+        self.profiles
+            .iter()
+            .flat_map(|profile| &profile.providers)
+            .filter(|provider| provider.required)
+            .count()
     }
 }
 
@@ -245,7 +251,10 @@ fn unmatched(nearest: &Profile, identity: &Identity, host: Host) -> Refusal {
         texts.join(" and "),
     );
     let command = |(key, _, turn): &(&str, String, String)| {
-        format!("`agentspine preflight-policy --set {key}={turn} --profile {} --confirm-local-policy`", nearest.id)
+        format!(
+            "`agentspine preflight-policy --set {key}={turn} --profile {} --confirm-local-policy`",
+            nearest.id
+        )
     };
     let commands: Vec<String> = differences.iter().map(command).collect();
     let advice = format!(

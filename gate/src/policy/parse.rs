@@ -36,37 +36,12 @@ pub const PROFILE_SCHEMA: &str = "agentspine.preflight-profile/v1";
 pub const PROVIDER_SCHEMA: &str = "agentspine.retrieval-provider/v1";
 
 /// Variables that change what a program loads or runs: as names of credentials they would be a way in.
-const LOADER_NAMES: [&str; 27] = [
-    "PATH",
-    "ENV",
-    "IFS",
-    "PS4",
-    "PROMPT_COMMAND",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "ZDOTDIR",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "NODE_EXTRA_CA_CERTS",
-    "GCONV_PATH",
-    "GETCONF_DIR",
-    "LOCPATH",
-    "NLSPATH",
-    "GLIBC_TUNABLES",
-    "HOSTALIASES",
-    "JAVA_TOOL_OPTIONS",
-    "_JAVA_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "CLASSPATH",
-    "DOTNET_STARTUP_HOOKS",
-    "PHPRC",
-    "PHP_INI_SCAN_DIR",
-    "OPENSSL_CONF",
-    "OPENSSL_MODULES",
-    "SSLKEYLOGFILE",
-];
-const LOADER_PREFIXES: [&str; 10] =
-    ["LD_", "DYLD_", "PYTHON", "PERL", "RUBY", "BASH_", "LUA_", "GIT_", "CORECLR_", "COR_"];
+const LOADER_NAMES: &str = "PATH ENV IFS PS4 PROMPT_COMMAND SHELLOPTS BASHOPTS ZDOTDIR NODE_OPTIONS NODE_PATH \
+    NODE_EXTRA_CA_CERTS GCONV_PATH GETCONF_DIR LOCPATH NLSPATH GLIBC_TUNABLES HOSTALIASES JAVA_TOOL_OPTIONS \
+    _JAVA_OPTIONS JDK_JAVA_OPTIONS CLASSPATH DOTNET_STARTUP_HOOKS PHPRC PHP_INI_SCAN_DIR OPENSSL_CONF OPENSSL_MODULES \
+    SSLKEYLOGFILE";
+/// Whole families of them.
+const LOADER_PREFIXES: &str = "LD_ DYLD_ PYTHON PERL RUBY BASH_ LUA_ GIT_ CORECLR_ COR_";
 
 /// What is wrong with a document and at which key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -164,7 +139,11 @@ impl Keys {
     pub(super) fn word(&mut self, key: &str, words: &[&str]) -> Parsed<Option<String>> {
         let Some(at) = self.maybe(key) else { return Ok(None) };
         let (path, text) = at.text()?;
-        if words.contains(&text.as_str()) { Ok(Some(text)) } else { fault(path, format!("expected {}", words.join(" or "))) }
+        if words.contains(&text.as_str()) {
+            Ok(Some(text))
+        } else {
+            fault(path, format!("expected {}", words.join(" or ")))
+        }
     }
 
     fn number_or(&mut self, key: &str, range: (u64, u64), default: u64) -> Parsed<u64> {
@@ -190,7 +169,7 @@ impl Keys {
 /// Parses one profile object.
 pub(super) fn profile(at: At) -> Parsed<Profile> {
     let mut keys = at.object()?;
-    keys.word("schema", &[PROFILE_SCHEMA])?;
+    keys.word("schema", &[PROFILE_SCHEMA, super::POLICY_SCHEMA])?;
     // Written by the earlier implementation into every stored profile; it configures nothing.
     keys.word("authority", &[super::store::AUTHORITY])?;
     let profile = Profile {
@@ -286,7 +265,8 @@ fn consistent(path: &str, provider: Provider) -> Parsed<Provider> {
         };
         return fault(format!("{path}.sendPrompt"), why);
     }
-    let alone = provider.args.is_empty() && provider.credential_env.is_empty() && provider.command_sha256.is_none();
+    let alone =
+        provider.args.is_empty() && provider.credential_env.is_empty() && provider.command_sha256.is_none();
     if provider.adapter == Adapter::LedgerV1 && !alone {
         return fault(path, "the embedded ledger has no args, credentialEnv or commandSha256");
     }
@@ -319,7 +299,8 @@ fn credentials(list: Vec<At>) -> Parsed<Vec<String>> {
         if !(first && rest && name.len() <= 128) {
             return fault(path, "expected the name of an environment variable: A-Z, 0-9 and _");
         }
-        let loads = LOADER_NAMES.contains(&name.as_str()) || LOADER_PREFIXES.iter().any(|p| name.starts_with(p));
+        let loads = LOADER_NAMES.split(' ').any(|n| n == name)
+            || LOADER_PREFIXES.split(' ').any(|p| name.starts_with(p));
         if loads {
             return fault(path, format!("{name} changes what a program loads and can't be a credential"));
         }

@@ -25,10 +25,10 @@ fn one_line(text: &str) -> String {
     while let Some(c) = rest.next() {
         let keep = if c.is_whitespace() {
             before != Some(' ')
-        } else if is_combining(c) {
-            marks < MARKS_MAX
+        } else if c.is_control() || is_invisible(c) {
+            is_needed(before, c, rest.clone().next())
         } else {
-            !c.is_control() && (!is_invisible(c) || is_needed(before, c, rest.clone().next()))
+            !is_combining(c) || marks < MARKS_MAX
         };
         if keep {
             let shown = if c.is_whitespace() { ' ' } else { c };
@@ -48,8 +48,12 @@ fn one_line(text: &str) -> String {
 fn is_needed(before: Option<char>, c: char, after: Option<char>) -> bool {
     let (Some(before), Some(after)) = (before, after.or(Some(' '))) else { return false };
     match c {
-        '\u{fe0f}' => is_emoji(before) || (after == '\u{20e3}' && (before.is_ascii_digit() || "#*".contains(before))),
-        '\u{200d}' => (is_emoji(before) || before == '\u{fe0f}') && is_emoji(after) || joins(before) && joins(after),
+        '\u{fe0f}' => {
+            is_emoji(before) || (after == '\u{20e3}' && (before.is_ascii_digit() || "#*".contains(before)))
+        }
+        '\u{200d}' => {
+            (is_emoji(before) || before == '\u{fe0f}') && is_emoji(after) || joins(before) && joins(after)
+        }
         '\u{200c}' => joins(before) && joins(after),
         _ => false,
     }
@@ -73,7 +77,8 @@ const ANGLES: &str = "<‹〈\u{2329}⟨❬❮❰⟪《«˂ᐸᑉ≪⋖⧼⦑⟬
 /// Names that open a frame, a role or a tool call somewhere. Ours counts as the beginning of a longer word too.
 const FRAMES: &str = r"agentspine|(?:system(?:[_-]reminder)?|user|assistant|human|developer|admin|memory|memories|recall|context|instructions?|rules?|tools?(?:[_-][a-z]+)?|functions?(?:[_-][a-z]+)?|invoke|parameter|antml|results?|documents?|source|prompt|im_[a-z]+|inst|think(?:ing)?|(?:un)?trusted)\b";
 /// What may stand between a bracket and the name: slashes, quotes, marks, blanks, and their coded spellings.
-const BETWEEN: &str = r#"(?:[\s/!?|\\"'`._-]|%(?:25)*(?:2f|20|0[0-9a-d])|&#0*(?:47|32);|&#x0*(?:2f|20);|&sol;|&nbsp;)*"#;
+const BETWEEN: &str =
+    r#"(?:[\s/!?|\\"'`._-]|%(?:25)*(?:2f|20|0[0-9a-d])|&#0*(?:47|32);|&#x0*(?:2f|20);|&sol;|&nbsp;)*"#;
 
 /// Openings by spelling; group 1 of each is what becomes `(`.
 fn openings() -> &'static [Regex] {
@@ -85,7 +90,7 @@ fn openings() -> &'static [Regex] {
             &format!("(?i)([{ANGLES}]){BETWEEN}(?:{FRAMES})"),
             // Closing tags and role marks of any name.
             &format!("([{ANGLES}])[/|!?]"),
-            &format!(r"(?i)(\[){BETWEEN}(?:inst\b|sys\b|system\b|agentspine)"),
+            r"(?i)(\[)\s*/?\s*(?:inst|sys|system)\s*\]",
         ])
     })
 }

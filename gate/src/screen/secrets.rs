@@ -71,8 +71,8 @@ struct Rule {
     compiled: OnceLock<Option<Regex>>,
 }
 
-struct Rules {
-    rules: Vec<Rule>,
+struct RuleSet {
+    all: Vec<Rule>,
     global: Allow,
     words: Option<AhoCorasick>,
     /// For each word of `words`: its rule.
@@ -116,14 +116,26 @@ const OWN: [(&str, &[&str], Proof, &str); 6] = [
         concat!(
             r"(?i)(?:passw(?:or)?d|passphrase|passwort|kennwort|pwd|密码|密碼|口令)",
             r"(?:\s+(?:for|of|to|on|at|für|fuer|zum|zur|von|vom|beim|im|auf)(?:\s+[^\s:=]{1,40}){1,4}?)?",
-            r"(?:\s*(?:[:=]|：|->|→|是|为|為|設為|设为)",
+            r"(?:\s*(?::|：|->|→|是|为|為|設為|设为)",
             r"|\s+(?:is|was|are|remains|lautet|lauten|ist|war|heißt|heisst|bleibt)(?:\s+(?:now|still|jetzt|nun|noch))?(?:\s*:)?\s)",
             r#"\s*(["'`(*„“”‚‘’«»「『]*[^\s"'`,;)*„“”‚‘’«»「」『』。，；]{4,128})"#
         ),
     ),
     (
         "value beside a secret-like key",
-        &["secret", "token", "api", "key", "credential", "auth", "schlüssel", "schluessel", "密钥", "密鑰", "令牌"],
+        &[
+            "secret",
+            "token",
+            "api",
+            "key",
+            "credential",
+            "auth",
+            "schlüssel",
+            "schluessel",
+            "密钥",
+            "密鑰",
+            "令牌",
+        ],
         Proof::Random,
         concat!(
             r"(?i)(?:secret|token|api[ _-]?key|access[ _-]?key|private[ _-]?key|client[ _-]?key|credentials?|auth|schlüssel|schluessel",
@@ -132,7 +144,8 @@ const OWN: [(&str, &[&str], Proof, &str); 6] = [
         ),
     ),
 ];
-const PASSWORD_WORDS: [&str; 8] = ["passw", "passphrase", "passwort", "kennwort", "pwd", "密码", "密碼", "口令"];
+const PASSWORD_WORDS: [&str; 8] =
+    ["passw", "passphrase", "passwort", "kennwort", "pwd", "密码", "密碼", "口令"];
 
 /// Every secret-shaped range with the label of its rule, in the order of the rules.
 pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
@@ -140,12 +153,16 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
     // A secret can be split by a line break, or wrapped in base64: look behind both.
     if text.contains('\n') {
         let (joined, back) = without_breaks(text);
-        let span = |r: Range<usize>| back.get(r.start).copied().unwrap_or_default()..back.get(r.end).copied().unwrap_or(text.len());
+        let span = |r: Range<usize>| {
+            back.get(r.start).copied().unwrap_or_default()..back.get(r.end).copied().unwrap_or(text.len())
+        };
         found.extend(scan(&joined, false).into_iter().map(|(label, range)| (label, span(range))));
     }
     for run in base64_runs(text) {
         let decoded = text.get(run.clone()).and_then(base64).and_then(|bytes| String::from_utf8(bytes).ok());
-        let hit = decoded.filter(|text| !text.contains(char::is_control)).and_then(|text| scan(&text, true).into_iter().next());
+        let hit = decoded
+            .filter(|text| !text.contains(|c: char| c.is_control() && !"\n\r\t".contains(c)))
+            .and_then(|text| scan(&text, true).into_iter().next());
         found.extend(hit.map(|(label, _)| (label, run)));
     }
     found
@@ -154,8 +171,12 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
 /// `loose` = also the rules that look at prose and assignments, not only those for tokens with a shape of their own.
 fn scan(text: &str, loose: bool) -> Vec<(&'static str, Range<usize>)> {
     let rules = rules();
-    let mut candidates: Vec<usize> =
-        rules.words.iter().flat_map(|words| words.find_overlapping_iter(text)).filter_map(|hit| rules.rule_of.get(hit.pattern().as_usize()).copied()).collect();
+    let mut candidates: Vec<usize> = rules
+        .words
+        .iter()
+        .flat_map(|words| words.find_overlapping_iter(text))
+        .filter_map(|hit| rules.rule_of.get(hit.pattern().as_usize()).copied())
+        .collect();
     if candidates.is_empty() {
         return Vec::new();
     }
@@ -163,7 +184,7 @@ fn scan(text: &str, loose: bool) -> Vec<(&'static str, Range<usize>)> {
     candidates.dedup();
     let plain = plain_ends(text);
     let mut found = Vec::new();
-    for rule in candidates.into_iter().filter_map(|n| rules.rules.get(n)) {
+    for rule in candidates.into_iter().filter_map(|n| rules.all.get(n)) {
         if !loose && (rule.id == "generic-api-key" || !matches!(rule.proof, None | Some(Proof::Shape))) {
             continue;
         }
@@ -173,12 +194,15 @@ fn scan(text: &str, loose: bool) -> Vec<(&'static str, Range<usize>)> {
     found
 }
 
-fn rules() -> &'static Rules {
-    static RULES: OnceLock<Rules> = OnceLock::new();
+fn rules() -> &'static RuleSet {
+    static RULES: OnceLock<RuleSet> = OnceLock::new();
     RULES.get_or_init(|| {
-        let file: File = toml::from_str(GITLEAKS).unwrap_or(File { allowlist: Allow::default(), rules: Vec::new() });
+        let file: File =
+            toml::from_str(GITLEAKS).unwrap_or(File { allowlist: Allow::default(), rules: Vec::new() });
         let (mut rules, mut words, mut rule_of) = (Vec::new(), Vec::new(), Vec::new());
-        let own = OWN.iter().map(|(id, words, proof, pattern)| (own_rule(id, *proof, pattern), words.iter().map(ToString::to_string).collect()));
+        let own = OWN.iter().map(|(id, words, proof, pattern)| {
+            (own_rule(id, *proof, pattern), words.iter().map(ToString::to_string).collect())
+        });
         // Rules bound to file names can't apply to text.
         let theirs = file.rules.into_iter().filter(|raw| raw.path.is_none()).filter_map(vendored);
         for (rule, keywords) in own.chain(theirs) {
@@ -188,7 +212,7 @@ fn rules() -> &'static Rules {
             rules.push(rule);
         }
         let words = AhoCorasick::builder().ascii_case_insensitive(true).build(&words).ok();
-        Rules { rules, global: file.allowlist, words, rule_of }
+        RuleSet { all: rules, global: file.allowlist, words, rule_of }
     })
 }
 
@@ -239,7 +263,11 @@ impl Rule {
                 Some(proof) => proof.holds(value),
                 None => {
                     entropy(value) >= self.entropy
-                        && !self.allow.iter().chain([global]).any(|allow| allow.covers(value, whole.as_bytes(), text))
+                        && !self
+                            .allow
+                            .iter()
+                            .chain([global])
+                            .any(|allow| allow.covers(value, whole.as_bytes(), text))
                 }
             };
             held.then(|| secret.range())
@@ -254,7 +282,8 @@ impl Allow {
             Some("line") => line,
             _ => secret,
         };
-        let compile = || self.regexes.iter().filter_map(|r| RegexBuilder::new(r).unicode(false).build().ok()).collect();
+        let compile =
+            || self.regexes.iter().filter_map(|r| RegexBuilder::new(r).unicode(false).build().ok()).collect();
         let lower = String::from_utf8_lossy(secret).to_ascii_lowercase();
         self.stopwords.iter().any(|word| lower.contains(word.as_str()))
             || self.compiled.get_or_init(compile).iter().any(|regex| regex.is_match(target))
@@ -280,8 +309,10 @@ impl Proof {
 
 /// A plain word, or what people say about passwords: letters and inner hyphens, at most the first one a capital.
 fn is_prose(text: &str) -> bool {
-    let word = |(n, c): (usize, char)| c == '-' || c == '/' || c.is_alphabetic() && (n == 0 || !c.is_uppercase());
-    let said = ["hashed", "salted", "encrypted", "gehasht", "verschlüsselt"].iter().any(|end| text.ends_with(end));
+    let word =
+        |(n, c): (usize, char)| c == '-' || c == '/' || c.is_alphabetic() && (n == 0 || !c.is_uppercase());
+    let said =
+        ["hashed", "salted", "encrypted", "gehasht", "verschlüsselt"].iter().any(|end| text.ends_with(end));
     let digits = text.chars().filter(char::is_ascii_digit).count();
     said || text.chars().enumerate().all(word) || digits < 6 && !text.chars().any(char::is_alphabetic)
 }
@@ -291,14 +322,36 @@ fn is_random(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
     let mixed = value.iter().skip(1).any(u8::is_ascii_uppercase) && value.iter().any(u8::is_ascii_lowercase);
-    letters > 0 && (digits >= 2 || mixed && !value.contains(&b'-') && !value.contains(&b'_')) && entropy(value) >= 3.0
+    letters > 0
+        && (digits >= 2 || mixed && !value.contains(&b'-') && !value.contains(&b'_'))
+        && entropy(value) >= 3.0
 }
 
 /// Values that stand for a secret without being one.
 fn is_placeholder(value: &[u8]) -> bool {
     const WORDS: [&str; 22] = [
-        "null", "none", "nil", "true", "false", "undefined", "required", "optional", "string", "str", "text", "redacted",
-        "placeholder", "changeme", "password", "passwort", "secret", "token", "hidden", "unset", "empty", "example",
+        "null",
+        "none",
+        "nil",
+        "true",
+        "false",
+        "undefined",
+        "required",
+        "optional",
+        "string",
+        "str",
+        "text",
+        "redacted",
+        "placeholder",
+        "changeme",
+        "password",
+        "passwort",
+        "secret",
+        "token",
+        "hidden",
+        "unset",
+        "empty",
+        "example",
     ];
     let text = String::from_utf8_lossy(value).to_ascii_lowercase();
     let bare = text.trim_matches(|c: char| !c.is_alphanumeric());
@@ -393,9 +446,10 @@ mod tests {
     #[test]
     fn every_vendored_and_own_pattern_compiles() {
         let rules = rules();
-        assert!(rules.rules.len() >= 222, "{}", rules.rules.len());
+        assert!(rules.all.len() >= 222, "{}", rules.all.len());
         assert!(rules.words.is_some());
-        let broken: Vec<&str> = rules.rules.iter().filter(|r| r.regex().is_none()).map(|r| r.id.as_str()).collect();
+        let broken: Vec<&str> =
+            rules.all.iter().filter(|r| r.regex().is_none()).map(|r| r.id.as_str()).collect();
         assert_eq!(broken, Vec::<&str>::new());
     }
 }

@@ -9,7 +9,8 @@ pub(super) struct Skeleton {
 impl Skeleton {
     /// Drops invisible and combining characters, folds look-alikes to ASCII and every line break to `\n`.
     pub(super) fn of(text: &str) -> Self {
-        let mut skeleton = Self { text: String::with_capacity(text.len()), origin: Vec::with_capacity(text.len() + 1) };
+        let mut skeleton =
+            Self { text: String::with_capacity(text.len()), origin: Vec::with_capacity(text.len() + 1) };
         for (at, c) in text.char_indices() {
             let folded = if c.is_ascii_graphic() || c == ' ' { c } else { fold(c) };
             if folded != '\0' {

@@ -1,1 +1,39 @@
-//! x
+//! Model clients behind one door: nothing that carries a prompt leaves this process but an [`Admitted`] body.
+//!
+//! The map, in the order a call meets it:
+//! - [`spec`]: `--model` text becomes a [`Target`]; [`secret`]: the key.
+//! - [`conversation`] and [`draft`]: what was said becomes exact bytes with slots for spans. The gate takes it from there.
+//! - [`call`]: [`ModelClient::call`] posts the admitted bytes; [`reply`] turns each dialect's stream into [`event`]s.
+//! - [`error`]: why there is no whole answer. [`demo`]: the embedded stand-in. [`probe`]: local servers, without a prompt.
+//!
+//! Invariants:
+//! - Only [`ModelClient::call`] sends a body, and it takes the gate's proof by value: one receipt, at most one request.
+//! - No retry, no redirect, no environment, no total timeout. Silence, sizes and the wait for the head have limits.
+//! - Nothing here decides what is injected, reads instruction files or knows a receipt's content.
+//!
+//! [`Admitted`]: agentspine_gate::receipt::Admitted
+
+pub mod call;
+pub mod conversation;
+mod decode;
+pub mod demo;
+pub mod draft;
+pub mod error;
+pub mod event;
+pub mod http;
+pub mod probe;
+pub mod reply;
+pub mod secret;
+pub mod spec;
+
+pub use call::ModelClient;
+pub use conversation::{AssistantBlock, Conversation, Message, ToolResult, ToolSpec};
+pub use draft::draft;
+pub use error::{ModelError, Sent};
+pub use event::{Answer, ModelEvent, StopReason, Usage};
+pub use http::{HttpConfig, HttpError};
+pub use probe::{Found, Promptless};
+pub use reply::Reply;
+pub use reqwest::Url;
+pub use secret::Secret;
+pub use spec::{DEMO_ENDPOINT, DEMO_MODEL, Dialect, ModelSpec, PlainHttp, SpecError, Target};

@@ -23,6 +23,11 @@ impl Canceller {
 }
 
 impl Cancelled {
+    /// Whether it has happened.
+    pub fn is_cancelled(&self) -> bool {
+        *self.0.borrow()
+    }
+
     /// Waits until cancelled; for ever where the switch was dropped unused.
     pub async fn wait(&mut self) {
         if self.0.wait_for(|cancelled| *cancelled).await.is_err() {

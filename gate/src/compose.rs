@@ -1,0 +1,346 @@
+//! Composing: from a plan, the outcomes of its providers and the host's draft to the exact body and its claims.
+
+use std::collections::BTreeMap;
+
+use crate::brief::{self, Additions, Fence, NewDocument, NewItem};
+use crate::failure::{Code, Detail, Refusal};
+use crate::held::{Held, Replay};
+use crate::ids::{Digest, ReceiptId};
+use crate::instructions::Document;
+use crate::mac::MacKey;
+use crate::plan::Plan;
+use crate::policy::{InstructionBudget, RecallBudget};
+use crate::recall::{Outcome, Planned, Status};
+use crate::receipt::claims::{
+    BoundBudget, BoundDocument, BoundItem, BoundProvider, BoundRemember, Claims, Delivery, DocumentNote, CONTRACT,
+    RECEIPT_SCHEMA,
+};
+use crate::remember::Active;
+use crate::select::{select, Selection};
+use crate::span::{Draft, Place, Span};
+use crate::turn::CallKind;
+
+/// Largest request body, bytes.
+pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// The exact body to be sent and everything its receipt will bind. One use: [`crate::admit`] takes it.
+pub struct Composed {
+    pub(crate) plan: Plan,
+    pub(crate) body: Vec<u8>,
+    pub(crate) claims: Claims,
+    pub(crate) span: Option<Span>,
+}
+
+impl Composed {
+    /// The text this call adds, to be stored by the conversation before the call.
+    pub fn span(&self) -> Option<&Span> {
+        self.span.as_ref()
+    }
+
+    /// What the receipt will bind; times and signature come at issue.
+    pub fn claims(&self) -> &Claims {
+        &self.claims
+    }
+}
+
+/// What composing needs beside the plan.
+pub(crate) struct Inputs<'a> {
+    pub(crate) outcomes: &'a [Outcome],
+    pub(crate) draft: &'a Draft,
+    pub(crate) replays: Vec<Replay<'a>>,
+    pub(crate) fence_key: &'a MacKey,
+    pub(crate) parent: Option<ReceiptId>,
+    pub(crate) journal_id: &'a str,
+}
+
+/// Puts the body together. Refuses on a failed required provider, a budget, or an unknown conversation.
+pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refusal> {
+    let held = Held::read(&inputs.replays);
+    let injects = plan.injects();
+    let documents = bind_documents(&plan, &held, &inputs.draft.present, injects);
+    known_conversation(&plan, inputs.parent, &documents)?;
+    let remember = bind_remember(&plan.active, &held, injects);
+    let pairs = pair(&plan.planned, inputs.outcomes)?;
+    let selection = select(&pairs, plan.recall_budget(), &held.items)?;
+    let budget = budget(&plan, &documents)?;
+
+    let additions = additions(&plan, &documents, &remember, &selection, &held, injects);
+    let withdrawn = [additions.withdrawn_documents.clone(), additions.withdrawn_remember.clone()].concat();
+    let span = injects.then(|| new_span(&plan, inputs, &additions)).flatten();
+    let body = body(inputs, span.as_ref())?;
+    let providers = pairs.iter().map(|(planned, outcome)| bind_provider(planned, outcome, &selection)).collect();
+    let parts = Parts { documents, withdrawn, budget, remember, providers };
+    let claims = claims(&plan, inputs, parts, &body, span.as_ref());
+    drop(additions);
+    Ok(Composed { body, claims, span, plan })
+}
+
+fn bind_documents(plan: &Plan, held: &Held, present: &[Digest], injects: bool) -> Vec<BoundDocument> {
+    let known = !held.documents.is_empty();
+    plan.snapshot.documents.iter().map(|doc| bind_document(doc, held, present, injects, known)).collect()
+}
+
+fn bind_document(doc: &Document, held: &Held, present: &[Digest], injects: bool, known: bool) -> BoundDocument {
+    let earlier = held.documents.get(&doc.id).copied();
+    let same = earlier.filter(|(sha256, _)| *sha256 == doc.sha256);
+    let is_present = present.contains(&doc.rendered_sha256.unwrap_or(doc.sha256));
+    let state = match (is_present, same, injects, earlier) {
+        (true, ..) => Delivery::Present,
+        (_, Some(_), ..) => Delivery::Replayed,
+        (_, None, true, _) => Delivery::Injected,
+        (_, None, false, Some(_)) => Delivery::Replayed,
+        (_, None, false, None) => Delivery::Unverified,
+    };
+    let note = match (doc.cut_by_host, doc.via_link) {
+        (true, _) => Some(DocumentNote::CutByHost),
+        (false, true) => Some(DocumentNote::SymlinkAllowed),
+        (false, false) => None,
+    };
+    BoundDocument {
+        id: doc.id.clone(),
+        scope: doc.layer,
+        bytes: doc.bytes,
+        sha256: doc.sha256,
+        rendered_sha256: doc.rendered_sha256,
+        identity: doc.identity.0,
+        state,
+        span: earlier.filter(|_| state == Delivery::Replayed).map(|(_, receipt)| receipt),
+        changed_since_parent: known && same.is_none() && !is_present,
+        note,
+    }
+}
+
+/// A continuation whose turn this gate has not seen is admitted only where every mandatory document is in the request.
+fn known_conversation(plan: &Plan, parent: Option<ReceiptId>, documents: &[BoundDocument]) -> Result<(), Refusal> {
+    let missing = documents.iter().find(|doc| doc.state == Delivery::Unverified);
+    match (plan.bound.request.kind, parent, missing) {
+        (CallKind::Continuation, None, Some(doc)) => Err(Refusal::new(
+            Detail::ConversationUnknown,
+            format!("This call continues a conversation that was not seen here, and {} is not in it.", doc.id),
+            "Send a new message: the next turn injects what is missing.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn bind_remember(active: &[Active], held: &Held, injects: bool) -> Vec<BoundRemember> {
+    let bind = |entry: &Active| {
+        let same = held.remember.get(&entry.id) == Some(&(entry.version, entry.checksum));
+        let state = match (same, injects) {
+            (true, _) => Delivery::Replayed,
+            (false, true) => Delivery::Injected,
+            (false, false) => Delivery::Unverified,
+        };
+        BoundRemember { id: entry.id.clone(), version: entry.version, checksum: entry.checksum, state }
+    };
+    active.iter().map(bind).collect()
+}
+
+/// Every planned provider with its outcome. Without one, or with a failed required one, the turn is refused.
+fn pair<'a>(planned: &'a [Planned], outcomes: &'a [Outcome]) -> Result<Vec<(&'a Planned, &'a Outcome)>, Refusal> {
+    planned.iter().map(|plan| outcome_of(plan, outcomes).map(|outcome| (plan, outcome))).collect()
+}
+
+fn outcome_of<'a>(planned: &Planned, outcomes: &'a [Outcome]) -> Result<&'a Outcome, Refusal> {
+    let id = &planned.provider.id;
+    let mine = |o: &&Outcome| o.provider_id == *id && o.query_digest == planned.query.query_digest;
+    let Some(outcome) = outcomes.iter().find(mine) else {
+        return Err(blocked(planned, Detail::NotInvoked, "it has no result for this turn"));
+    };
+    match &outcome.result {
+        Err(failure) if planned.provider.required || planned.provider.fail_closed => {
+            let detail = if failure.detail.code() == Code::Provider { failure.detail } else { Detail::Malformed };
+            Err(blocked(planned, detail, &failure.message))
+        }
+        _ => Ok(outcome),
+    }
+}
+
+fn blocked(planned: &Planned, detail: Detail, why: &str) -> Refusal {
+    let id = &planned.provider.id;
+    Refusal::new(
+        detail,
+        format!("Required provider {id} gave no result: {why}"),
+        format!("Mend the provider and send again, or change the policy that requires it: agentspine preflight-policy --show (provider {id})"),
+    )
+}
+
+fn bind_provider(planned: &Planned, outcome: &Outcome, selection: &Selection<'_>) -> BoundProvider {
+    let id = &planned.provider.id;
+    let of = |list: &[(&crate::ids::Id, &crate::recall::Item)]| -> Vec<BoundItem> {
+        let mine = list.iter().filter(|(provider, _)| *provider == id);
+        mine.map(|(_, item)| BoundItem { id: item.id.clone(), revision: item.revision.clone() }).collect()
+    };
+    let (status, reason, screened, rejected) = match &outcome.result {
+        Ok(answer) if answer.items.is_empty() => (Status::Empty, None, &answer.screened_out[..], answer.rejected),
+        Ok(answer) => (Status::Loaded, None, &answer.screened_out[..], answer.rejected),
+        Err(failure) => (Status::FailedOptional, Some(failure.detail.to_string()), &[][..], 0),
+    };
+    BoundProvider {
+        id: id.clone(),
+        query_digest: outcome.query_digest,
+        status,
+        reason,
+        latency_ms: outcome.latency_ms,
+        injected: of(&selection.injected),
+        replayed: of(&selection.replayed),
+        left_out: selection.left_out.get(id).map(|ids| ids.iter().map(|id| (*id).clone()).collect()).unwrap_or_default(),
+        rejected: rejected.saturating_add(screened.len() as u64),
+    }
+}
+
+/// The budget of the documents this call injects, or the refusal that names every size and the command.
+pub(crate) fn budget(plan: &Plan, documents: &[BoundDocument]) -> Result<BoundBudget, Refusal> {
+    let InstructionBudget { standard_bytes, hard_limit_bytes } = plan.instruction_budget();
+    let injected = || documents.iter().filter(|doc| doc.state == Delivery::Injected);
+    let used_bytes: u64 = injected().map(|doc| doc.bytes).sum();
+    if used_bytes > hard_limit_bytes {
+        let sizes: Vec<String> = injected().map(|doc| format!("{} {} B", doc.id, doc.bytes)).collect();
+        return Err(Refusal::new(
+            Detail::InstructionBytes,
+            format!("Instruction files need {used_bytes} bytes, the limit is {hard_limit_bytes}: {}.", sizes.join(", ")),
+            format!(
+                "Shorten them, or raise your local limit: agentspine preflight-policy --set instructionBudget.hardLimitBytes={} --confirm-local-policy",
+                used_bytes.next_power_of_two()
+            ),
+        ));
+    }
+    let mode = if used_bytes > standard_bytes {
+        format!("{}-required-overflow", plan.instruction_host.as_str())
+    } else {
+        "standard".to_owned()
+    };
+    let overflow_bytes = used_bytes.saturating_sub(standard_bytes);
+    Ok(BoundBudget { mode, standard_bytes, hard_limit_bytes, used_bytes, overflow_bytes })
+}
+
+fn additions<'a>(
+    plan: &'a Plan,
+    documents: &[BoundDocument],
+    remember: &[BoundRemember],
+    selection: &Selection<'a>,
+    held: &Held,
+    injects: bool,
+) -> Additions<'a> {
+    if !injects {
+        return Additions::default();
+    }
+    let new_documents = plan.snapshot.documents.iter().zip(documents).filter(|(_, b)| b.state == Delivery::Injected);
+    let new_remember = plan.active.iter().zip(remember).filter(|(_, b)| b.state == Delivery::Injected);
+    let current: BTreeMap<&str, ()> = documents.iter().map(|doc| (doc.id.as_str(), ())).collect();
+    let active = |id: &crate::ids::Id| remember.iter().any(|entry| entry.id == *id);
+    Additions {
+        documents: new_documents
+            .map(|(document, _)| NewDocument { document, replaces: held.documents.contains_key(&document.id) })
+            .collect(),
+        withdrawn_documents: held.documents.keys().filter(|id| !current.contains_key(id.as_str())).cloned().collect(),
+        remember: new_remember.map(|(entry, _)| entry).collect(),
+        withdrawn_remember: held.remember.keys().filter(|id| !active(id)).map(ToString::to_string).collect(),
+        items: selection.injected.iter().map(|(provider, item)| NewItem { provider, item }).collect(),
+    }
+}
+
+fn new_span(plan: &Plan, inputs: &Inputs<'_>, additions: &Additions<'_>) -> Option<Span> {
+    let place: Place = inputs.draft.slots.last()?.place;
+    let conversation = plan.bound.request.scope.session_id.as_str();
+    let text = brief::render(additions, &Fence { key: inputs.fence_key, conversation, place })?;
+    Some(Span { place, receipt: plan.bound.id, text })
+}
+
+fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
+    let last = inputs.draft.slots.len().saturating_sub(1);
+    let mut texts: Vec<(usize, &str)> = inputs.replays.iter().map(|r| (r.slot, r.span.text.as_str())).collect();
+    texts.extend(span.map(|span| (last, span.text.as_str())));
+    let broken = || {
+        Refusal::new(
+            Detail::Mismatch(crate::failure::Field::Request),
+            "The request could not be put together: the draft's slots do not fit its body.",
+            "This is a defect of agentspine; please report it with: agentspine doctor --json",
+        )
+    };
+    let body = inputs.draft.splice(&texts).map_err(|_| broken())?;
+    if body.len() > REQUEST_BYTES_MAX {
+        return Err(Refusal::new(
+            Detail::RequestBytes,
+            format!("The request has {} bytes; the limit is {REQUEST_BYTES_MAX}.", body.len()),
+            "Start a new session: agentspine chat",
+        ));
+    }
+    serde_json::from_slice::<serde::de::IgnoredAny>(&body).map_err(|_| broken())?;
+    Ok(body)
+}
+
+struct Parts {
+    documents: Vec<BoundDocument>,
+    withdrawn: Vec<String>,
+    budget: BoundBudget,
+    remember: Vec<BoundRemember>,
+    providers: Vec<BoundProvider>,
+}
+
+fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Option<&Span>) -> Claims {
+    let request = &plan.bound.request;
+    let (identity, scope) = (&request.identity, &request.scope);
+    Claims {
+        schema: RECEIPT_SCHEMA.to_owned(),
+        contract: CONTRACT.to_owned(),
+        id: plan.bound.id,
+        kid: String::new(),
+        journal_id: inputs.journal_id.to_owned(),
+        agent_id: identity.agent_id.clone(),
+        persona_id: identity.persona_id.clone(),
+        user_id: identity.user_id.clone(),
+        tenant_id: identity.tenant_id.clone(),
+        host: request.host.as_str().to_owned(),
+        instruction_host: plan.instruction_host.as_str().to_owned(),
+        profile_id: identity.profile_id.clone(),
+        session_id: scope.session_id.clone(),
+        project_id: scope.project_id.clone(),
+        task_id: scope.task_id.clone(),
+        group_id: scope.group_id.clone(),
+        cwd_digest: plan.bound.cwd_digest,
+        kind: request.kind,
+        parent: inputs.parent,
+        retry_of: request.retry_of,
+        delivery_id: request.delivery_id.clone(),
+        prompt_digest: plan.bound.prompt_digest,
+        endpoint: request.endpoint.clone(),
+        model: request.model.clone(),
+        client_body_digest: Digest::of(&inputs.draft.body),
+        request_digest: Digest::of(body),
+        documents: parts.documents,
+        withdrawn: parts.withdrawn,
+        instruction_budget: parts.budget,
+        policy_revision: plan.policy_revision,
+        policy_profile_digest: plan.profile_digest(),
+        must_remember: parts.remember,
+        providers: parts.providers,
+        replayed_spans: inputs.replays.iter().map(|replay| replay.span.receipt).collect(),
+        briefing_digest: span.map(|span| Digest::of(span.text.as_bytes())),
+        created_at: String::new(),
+        expires_at: String::new(),
+        boot: String::new(),
+        issued_boottime_ms: 0,
+    }
+}
+
+impl Plan {
+    /// Whether this call may add a span: new human text and subagents do, a retry carries what it had.
+    pub(crate) fn injects(&self) -> bool {
+        let request = &self.bound.request;
+        matches!(request.kind, CallKind::Turn | CallKind::Subagent) && request.retry_of.is_none()
+    }
+
+    fn recall_budget(&self) -> RecallBudget {
+        self.profile.as_ref().map_or_else(RecallBudget::default, |profile| profile.recall_budget)
+    }
+
+    fn instruction_budget(&self) -> InstructionBudget {
+        let own = self.profile.as_ref().and_then(|profile| profile.instruction_budget);
+        own.unwrap_or_else(|| InstructionBudget::default_for(self.instruction_host))
+    }
+
+    pub(crate) fn profile_digest(&self) -> Option<Digest> {
+        self.profile.as_ref().map(crate::policy::Profile::digest)
+    }
+}

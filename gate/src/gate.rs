@@ -1,0 +1,388 @@
+//! The gate: one door for each step, in the order of the path.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::compose::{self, Composed, Inputs};
+use crate::failure::{Detail, Field, Refusal};
+use crate::held;
+use crate::ids::{Digest, ReceiptId};
+use crate::instructions::{self, Snapshot};
+use crate::journal::{Consumption, ReceiptRecord, RowKind, Vault};
+use crate::mac::MacKey;
+use crate::plan::{self, Plan};
+use crate::policy::{PolicyStore, Profile};
+use crate::receipt::claims::Claims;
+use crate::receipt::{Admitted, Consumed, Prepared, Receipt, VALIDITY_MS, canonical};
+use crate::recall::Outcome;
+use crate::recheck;
+use crate::remember::{self, Active, RememberStore};
+use crate::seams::Seams;
+use crate::span::{Draft, Span};
+use crate::state_dir::StateDir;
+use crate::turn::{Bound, CallKind, PROMPT_BYTES_MAX, TurnRequest};
+
+/// What became of an admitted call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// The answer came to its end.
+    Answered,
+    /// The request surely did not leave.
+    NotSent,
+    /// The model server answered with this HTTP status.
+    Failed(u16),
+    /// The stream broke off.
+    Cut,
+    /// The person interrupted it.
+    Interrupted,
+    /// It may or may not have been sent.
+    Unknown,
+}
+
+/// The gate over one state directory. Owned by one thread.
+pub struct Gate {
+    dir: StateDir,
+    seams: Seams,
+    vault: Vault,
+    remember: RememberStore,
+    fence_key: MacKey,
+    claims: HashMap<ReceiptId, Arc<Claims>>,
+}
+
+impl Gate {
+    /// Opens key, journal, anchor and Must-Remember. Creates them at the very first start only.
+    pub fn open(dir: StateDir, seams: Seams) -> Result<Self, Refusal> {
+        let vault = Vault::open(&dir, &seams)?;
+        let remember = RememberStore::open(&dir.remember(), vault.keyring())?;
+        let fence_key = vault.keyring().current().key.derive("fence v1");
+        Ok(Self { dir, seams, vault, remember, fence_key, claims: HashMap::new() })
+    }
+
+    /// Binds who, where and which: checks the prompt, makes the directory canonical, draws the receipt id.
+    pub fn bind(&mut self, request: TurnRequest) -> Result<Bound, Refusal> {
+        let id = self.draw_id()?;
+        self.bind_as(id, request.clone()).map_err(|refusal| self.refuse(id, &request, refusal))
+    }
+
+    fn bind_as(&self, id: ReceiptId, request: TurnRequest) -> Result<Bound, Refusal> {
+        let speaks = matches!(request.kind, CallKind::Turn | CallKind::Continuation);
+        if speaks && request.prompt.trim().is_empty() || request.prompt.len() > PROMPT_BYTES_MAX {
+            return Err(Refusal::new(
+                Detail::Prompt,
+                format!("A prompt has 1 to {PROMPT_BYTES_MAX} bytes; this one has {}.", request.prompt.len()),
+                "Shorten the message and send again.",
+            ));
+        }
+        let cwd = canonical_cwd(&self.seams, &request.cwd)?;
+        let cwd_digest = Digest::of(cwd.as_os_str().as_encoded_bytes());
+        let prompt_digest = speaks.then(|| Digest::of(request.prompt.as_bytes()));
+        Ok(Bound { request, id, cwd, cwd_digest, prompt_digest })
+    }
+
+    /// Reads everything mandatory fresh, picks the profile by identity, and says what the providers are asked.
+    pub fn plan(&mut self, bound: Bound) -> Result<Plan, Refusal> {
+        let (id, request) = (bound.id, bound.request.clone());
+        self.read(bound).map_err(|refusal| self.refuse(id, &request, refusal))
+    }
+
+    fn read(&self, bound: Bound) -> Result<Plan, Refusal> {
+        let instruction_host = bound.request.instruction_host.ok_or_else(host_unbound)?;
+        let (policy_revision, profile) = self.profile(&bound.request)?;
+        let snapshot = self.snapshot(&bound.request, &bound.cwd, profile.as_ref())?;
+        let active = self.active(&bound.request)?;
+        remember::fits_budget(&active)?;
+        let planned = plan::providers(&bound, profile.as_ref())?;
+        Ok(Plan { bound, instruction_host, snapshot, policy_revision, profile, active, planned })
+    }
+
+    fn profile(&self, request: &TurnRequest) -> Result<(u64, Option<Profile>), Refusal> {
+        let policy = PolicyStore::new(&self.dir.gate_dir()).load()?;
+        let profile = policy.select(&request.identity, request.host)?.cloned();
+        Ok((policy.revision, profile))
+    }
+
+    fn snapshot(&self, request: &TurnRequest, cwd: &Path, profile: Option<&Profile>) -> Result<Snapshot, Refusal> {
+        let host = request.instruction_host.ok_or_else(host_unbound)?;
+        let links = profile.map(|profile| profile.allowed_symlink_targets.as_slice()).unwrap_or_default();
+        instructions::snapshot(self.seams.fs.as_ref(), host, &request.homes, cwd, links)
+    }
+
+    fn active(&self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
+        let (identity, scope) = (&request.identity, &request.scope);
+        let (group, task) = (scope.group_id.as_ref(), scope.task_id.as_ref());
+        self.remember.active(&identity.user_id, &identity.tenant_id, &scope.project_id, group, task)
+    }
+
+    /// Puts the exact body together. `spans` are the conversation's stored spans; those whose place the draft has are replayed.
+    pub fn compose(
+        &mut self,
+        plan: Plan,
+        outcomes: &[Outcome],
+        draft: &Draft,
+        spans: &[Span],
+    ) -> Result<Composed, Refusal> {
+        let (id, request) = (plan.bound.id, plan.bound.request.clone());
+        self.compose_as(plan, outcomes, draft, spans).map_err(|refusal| self.refuse(id, &request, refusal))
+    }
+
+    fn compose_as(
+        &mut self,
+        plan: Plan,
+        outcomes: &[Outcome],
+        draft: &Draft,
+        spans: &[Span],
+    ) -> Result<Composed, Refusal> {
+        let replays = held::replays(draft, spans, plan.injects(), |id| self.claims_of(id))?;
+        let parent = self.known_parent(&plan.bound.request)?;
+        let journal_id = self.vault.journal_id().to_owned();
+        let inputs =
+            Inputs { outcomes, draft, replays, fence_key: &self.fence_key, parent, journal_id: &journal_id };
+        compose::compose(plan, &inputs)
+    }
+
+    /// The named parent, where this journal knows it as a consumed call of the same session.
+    fn known_parent(&mut self, request: &TurnRequest) -> Result<Option<ReceiptId>, Refusal> {
+        let Some(parent) = request.parent else { return Ok(None) };
+        let claims = self.claims_of(parent)?;
+        Ok(claims.filter(|claims| claims.session_id == request.scope.session_id).map(|claims| claims.id))
+    }
+
+    /// Claims of a consumed receipt of this journal; consumed receipts never change, so they are read once.
+    fn claims_of(&mut self, id: ReceiptId) -> Result<Option<Arc<Claims>>, Refusal> {
+        if let Some(claims) = self.claims.get(&id) {
+            return Ok(Some(Arc::clone(claims)));
+        }
+        let Some(record) = self.vault.record(id)?.filter(|record| record.consumed.is_some()) else { return Ok(None) };
+        let Some(claims) = claims_in(&record) else { return Ok(None) };
+        let claims = Arc::new(claims);
+        self.claims.insert(id, Arc::clone(&claims));
+        Ok(Some(claims))
+    }
+
+    /// Signs and stores the prepared receipt of a composed call.
+    pub fn issue(&mut self, composed: &Composed) -> Result<Receipt<Prepared>, Refusal> {
+        self.issue_as(composed)
+            .map_err(|refusal| self.refuse(composed.plan.bound.id, &composed.plan.bound.request, refusal))
+    }
+
+    fn issue_as(&mut self, composed: &Composed) -> Result<Receipt<Prepared>, Refusal> {
+        let mut claims = composed.claims.clone();
+        let wall = self.seams.clock.wall_ms();
+        claims.kid = self.vault.keyring().current().kid.clone();
+        claims.created_at = rfc3339(wall);
+        claims.expires_at = rfc3339(wall.saturating_add_unsigned(VALIDITY_MS));
+        claims.boot = self.seams.clock.boot_id();
+        claims.issued_boottime_ms = self.seams.clock.boottime_ms();
+        let value = serde_json::to_value(&claims).map_err(|_| broken_claims())?;
+        let bytes = canonical::to_bytes(&value).map_err(|_| broken_claims())?;
+        let signed = self.vault.sign(&bytes)?;
+        let body = json!({ "claims": value, "kid": signed.kid, "mac": signed.mac });
+        self.vault.append(RowKind::Issued, Some(claims.id), &body)?;
+        Ok(Receipt::new(claims, bytes, signed))
+    }
+
+    /// Reads everything bound again and spends the receipt, durably, once. `request` is the host's view of the turn now.
+    /// Anything different refuses with what changed, and the receipt is void.
+    pub fn consume(
+        &mut self,
+        receipt: Receipt<Prepared>,
+        composed: &Composed,
+        request: &TurnRequest,
+    ) -> Result<Receipt<Consumed>, Refusal> {
+        let id = receipt.id();
+        self.consume_as(receipt, composed, request).map_err(|refusal| {
+            self.void_row(id, &refusal);
+            self.refuse(id, request, refusal)
+        })
+    }
+
+    fn consume_as(
+        &mut self,
+        receipt: Receipt<Prepared>,
+        composed: &Composed,
+        request: &TurnRequest,
+    ) -> Result<Receipt<Consumed>, Refusal> {
+        let (signed, bytes) = receipt.signed();
+        self.vault.verify(signed, bytes)?;
+        self.verify_time(receipt.claims())?;
+        verify_presented(receipt.claims(), &composed.plan.bound, request, &self.seams)?;
+        self.verify_fresh(receipt.claims(), composed, request)?;
+        let claims = receipt.claims();
+        let body = json!({ "requestDigest": claims.request_digest });
+        self.vault.consume(&Consumption {
+            receipt: claims.id,
+            host: &claims.host,
+            session: &claims.session_id,
+            delivery: &claims.delivery_id,
+            body: &body,
+        })?;
+        Ok(receipt.spent())
+    }
+
+    fn verify_time(&self, claims: &Claims) -> Result<(), Refusal> {
+        let age = self.seams.clock.boottime_ms().checked_sub(claims.issued_boottime_ms);
+        let same_boot = claims.boot == self.seams.clock.boot_id();
+        if same_boot && age.is_some_and(|age| age <= VALIDITY_MS) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Detail::Expired,
+            format!("Receipt {} is older than {} s of this boot.", claims.id.short(), VALIDITY_MS / 1000),
+            "Send again: a new receipt is issued.",
+        ))
+    }
+
+    /// Policy, Must-Remember and every document, read again and compared with what the receipt binds.
+    fn verify_fresh(&self, claims: &Claims, composed: &Composed, request: &TurnRequest) -> Result<(), Refusal> {
+        let (revision, profile) = self.profile(request)?;
+        same(revision == claims.policy_revision, Field::PolicyRevision, "The policy file was changed")?;
+        let digest = profile.as_ref().map(Profile::digest);
+        same(digest == claims.policy_profile_digest, Field::PolicyProfile, "The policy profile was changed")?;
+        let active = self.active(request)?;
+        let checksums = |entry: &Active| (entry.id.clone(), entry.version, entry.checksum);
+        let bound = claims.must_remember.iter().map(|entry| (entry.id.clone(), entry.version, entry.checksum));
+        same(active.iter().map(checksums).eq(bound), Field::MustRemember, "The Must-Remember entries changed")?;
+        let snapshot = self.snapshot(request, &composed.plan.bound.cwd, profile.as_ref())?;
+        recheck::verify_unchanged(&composed.plan.snapshot, &snapshot)?;
+        let budget = compose::budget(&composed.plan, &claims.documents)?;
+        same(budget == claims.instruction_budget, Field::InstructionBudget, "The instruction budget changed")
+    }
+
+    /// Records what became of an admitted call. A consumed receipt without it is shown as "spent, outcome unknown".
+    pub fn record_outcome(&mut self, receipt: ReceiptId, outcome: CallOutcome) -> Result<(), Refusal> {
+        let (word, status) = match outcome {
+            CallOutcome::Answered => ("answered", None),
+            CallOutcome::NotSent => ("not-sent", None),
+            CallOutcome::Failed(status) => ("failed", Some(status)),
+            CallOutcome::Cut => ("cut", None),
+            CallOutcome::Interrupted => ("interrupted", None),
+            CallOutcome::Unknown => ("unknown", None),
+        };
+        let body = json!({ "outcome": word, "status": status });
+        self.vault.append(RowKind::Outcome, Some(receipt), &body).map(drop)
+    }
+
+    /// Gives a prepared receipt up, for a turn that the person aborted before consumption.
+    pub fn void(&mut self, receipt: Receipt<Prepared>) -> Result<(), Refusal> {
+        let body = json!({ "reason": "cancelled" });
+        self.vault.append(RowKind::Void, Some(receipt.id()), &body).map(drop)
+    }
+
+    /// The journal, for listing and verifying receipts.
+    pub fn vault(&mut self) -> &mut Vault {
+        &mut self.vault
+    }
+
+    /// The Must-Remember store.
+    pub fn remember(&mut self) -> &mut RememberStore {
+        &mut self.remember
+    }
+
+    /// The state directory.
+    pub fn state_dir(&self) -> &StateDir {
+        &self.dir
+    }
+
+    fn draw_id(&self) -> Result<ReceiptId, Refusal> {
+        let mut bytes = [0; 16];
+        self.seams.rng.fill(&mut bytes).map_err(|error| {
+            Refusal::new(Detail::JournalIo, format!("No randomness from the system: {error}"), "Run: agentspine doctor")
+        })?;
+        Ok(ReceiptId(bytes))
+    }
+
+    fn void_row(&mut self, id: ReceiptId, refusal: &Refusal) {
+        let spent = matches!(refusal.detail, Detail::Consumed);
+        if !spent {
+            let body = json!({ "reason": refusal.key() });
+            // The refusal itself is what the person sees; a journal that cannot take this row refuses every later call.
+            let _ = self.vault.append(RowKind::Void, Some(id), &body);
+        }
+    }
+
+    /// Stamps the id on a refusal and records it; a journal that cannot take the row refuses every later call anyway.
+    fn refuse(&mut self, id: ReceiptId, request: &TurnRequest, mut refusal: Refusal) -> Refusal {
+        refusal.receipt = Some(id);
+        let body = json!({
+            "code": refusal.code().as_str(),
+            "detail": refusal.detail.to_string(),
+            "kind": request.kind.as_str(),
+            "host": request.host.as_str(),
+            "instructionHost": request.instruction_host.map(crate::turn::InstructionHost::as_str),
+            "sessionId": request.scope.session_id,
+        });
+        let _ = self.vault.append(RowKind::Refused, Some(id), &body);
+        refusal
+    }
+}
+
+/// Joins a consumed receipt and the body it binds. The only maker of [`Admitted`].
+pub fn admit(receipt: Receipt<Consumed>, composed: Composed) -> Result<Admitted, Refusal> {
+    let claims = receipt.claims();
+    let bound = claims.id == composed.claims.id && claims.request_digest == Digest::of(&composed.body);
+    same(bound, Field::Request, "The body is not the one this receipt binds")?;
+    Ok(Admitted::new(claims, composed.body))
+}
+
+fn claims_in(record: &ReceiptRecord) -> Option<Claims> {
+    let claims = record.issued.as_ref()?.body.get("claims")?;
+    serde_json::from_value(claims.clone()).ok()
+}
+
+fn verify_presented(
+    claims: &Claims,
+    bound: &Bound,
+    request: &TurnRequest,
+    seams: &Seams,
+) -> Result<(), Refusal> {
+    let digest = claims.prompt_digest.map(|_| Digest::of(request.prompt.as_bytes()));
+    same(digest == claims.prompt_digest, Field::Prompt, "The prompt is another one")?;
+    same(request.scope.session_id == claims.session_id, Field::Session, "The session is another one")?;
+    same(request.delivery_id == claims.delivery_id, Field::Delivery, "The delivery is another one")?;
+    let cwd = canonical_cwd(seams, &request.cwd)?;
+    same(Digest::of(cwd.as_os_str().as_encoded_bytes()) == claims.cwd_digest, Field::Cwd, "The directory is another one")?;
+    let was = &bound.request;
+    let scope = request.identity == was.identity
+        && request.scope == was.scope
+        && request.host == was.host
+        && request.instruction_host == was.instruction_host
+        && request.kind == was.kind;
+    same(scope, Field::Scope, "Identity or scope is another one")
+}
+
+fn same(holds: bool, field: Field, what: &str) -> Result<(), Refusal> {
+    if holds {
+        return Ok(());
+    }
+    let advice = "Send again: everything is read and bound anew.";
+    Err(Refusal::new(Detail::Mismatch(field), format!("{what} between issue and consumption."), advice))
+}
+
+fn canonical_cwd(seams: &Seams, cwd: &Path) -> Result<std::path::PathBuf, Refusal> {
+    seams.fs.canonicalize(cwd).map_err(|error| {
+        Refusal::new(
+            Detail::Mismatch(Field::Cwd),
+            format!("The working directory cannot be used: {error}"),
+            "Start in an existing directory, or name one: agentspine chat --cwd DIR",
+        )
+    })
+}
+
+fn host_unbound() -> Refusal {
+    Refusal::new(
+        Detail::HostUnbound,
+        "It is not bound whose instruction files are mandatory here.",
+        "Name the host: agentspine chat --instruction-host claude (or codex), or instruction_host in config.toml",
+    )
+}
+
+fn broken_claims() -> Refusal {
+    Refusal::new(Detail::JournalIo, "The receipt has no canonical form.", "Run: agentspine doctor --json")
+}
+
+fn rfc3339(wall_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(wall_ms).map_or_else(|_| String::from("-"), |at| at.to_string())
+}

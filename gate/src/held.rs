@@ -1,0 +1,83 @@
+//! What a conversation already holds: read from the receipts of the spans that its next request replays.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::failure::{Detail, Field, Refusal};
+use crate::ids::{Digest, Id, ReceiptId};
+use crate::receipt::claims::{Claims, Delivery};
+use crate::select::HeldItem;
+use crate::span::{Draft, Span};
+
+/// A span to replay: its slot, the span, and what its receipt says is in it.
+pub(crate) struct Replay<'a> {
+    pub(crate) slot: usize,
+    pub(crate) span: &'a Span,
+    pub(crate) claims: Arc<Claims>,
+}
+
+/// Newest version of everything earlier spans hold.
+#[derive(Default)]
+pub(crate) struct Held {
+    pub(crate) documents: BTreeMap<String, (Digest, ReceiptId)>,
+    pub(crate) remember: BTreeMap<Id, (u64, Digest)>,
+    pub(crate) items: BTreeSet<HeldItem>,
+}
+
+impl Held {
+    /// Reads the replays in conversation order; later spans win.
+    pub(crate) fn read(replays: &[Replay<'_>]) -> Self {
+        let mut held = Self::default();
+        for replay in replays {
+            held.absorb(&replay.claims);
+        }
+        held
+    }
+
+    fn absorb(&mut self, claims: &Claims) {
+        for id in &claims.withdrawn {
+            self.documents.remove(id);
+            self.remember.retain(|entry, _| entry.as_str() != id);
+        }
+        for doc in claims.documents.iter().filter(|doc| doc.state == Delivery::Injected) {
+            self.documents.insert(doc.id.clone(), (doc.sha256, claims.id));
+        }
+        for entry in claims.must_remember.iter().filter(|entry| entry.state == Delivery::Injected) {
+            self.remember.insert(entry.id.clone(), (entry.version, entry.checksum));
+        }
+        for provider in &claims.providers {
+            let keys = provider.injected.iter().map(|item| (provider.id.clone(), item.id.clone(), item.revision.clone()));
+            self.items.extend(keys);
+        }
+    }
+}
+
+/// The span of each slot, in slot order, checked against the receipt that bound it. Spans whose receipt this journal
+/// does not know as consumed are not replayed: their content is injected anew instead. The newest slot of a call that
+/// injects takes a new span, never an old one.
+pub(crate) fn replays<'a>(
+    draft: &Draft,
+    spans: &'a [Span],
+    injects: bool,
+    mut claims_of: impl FnMut(ReceiptId) -> Result<Option<Arc<Claims>>, Refusal>,
+) -> Result<Vec<Replay<'a>>, Refusal> {
+    let mut found = Vec::new();
+    let old_slots = draft.slots.len().saturating_sub(usize::from(injects));
+    for (slot, place) in draft.slots.iter().map(|slot| slot.place).enumerate().take(old_slots) {
+        let Some(span) = spans.iter().find(|span| span.place == place) else { continue };
+        let Some(claims) = claims_of(span.receipt)? else { continue };
+        if claims.briefing_digest != Some(Digest::of(span.text.as_bytes())) {
+            return Err(altered(span.receipt));
+        }
+        found.push(Replay { slot, span, claims });
+    }
+    Ok(found)
+}
+
+fn altered(receipt: ReceiptId) -> Refusal {
+    Refusal::new(
+        Detail::Mismatch(Field::Span),
+        format!("A stored span of this conversation is not what receipt {} bound.", receipt.short()),
+        "The conversation store was altered. Start a new session: agentspine chat",
+    )
+}

@@ -1,0 +1,70 @@
+//! Display ids and short paths: what people and receipts see instead of an absolute path.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// A directory in which documents are found, and how it is named.
+///
+/// `project` is the checkout's root (else the working directory itself), `ancestor-N` a directory N levels above it;
+/// directories below the root keep `project` and go into the rest of the id.
+#[derive(Debug, Clone)]
+pub(super) struct Base {
+    /// Canonical directory; documents are opened below it.
+    pub(super) root: PathBuf,
+    label: String,
+    prefix: PathBuf,
+}
+
+impl Base {
+    /// The managed or user directory.
+    pub(super) fn named(root: PathBuf, label: &str) -> Self {
+        Self { root, label: label.to_owned(), prefix: PathBuf::new() }
+    }
+
+    /// A directory on the way to the working directory, named as seen from the project's root.
+    pub(super) fn of_directory(dir: &Path, project: &Path) -> Self {
+        if let Ok(prefix) = dir.strip_prefix(project) {
+            return Self { root: dir.to_owned(), label: "project".to_owned(), prefix: prefix.to_owned() };
+        }
+        let levels = project.components().count().saturating_sub(dir.components().count());
+        Self { root: dir.to_owned(), label: format!("ancestor-{levels}"), prefix: PathBuf::new() }
+    }
+
+    /// The part of a display id after `host:`.
+    pub(super) fn id(&self, relative: &Path) -> String {
+        format!("{}/{}", self.label, shown(&self.prefix.join(relative)))
+    }
+}
+
+/// A path as one line of text: control, bidirectional and invisible characters, backslashes and bytes that are not
+/// UTF-8 are escaped, so that two different paths never look or compare equal.
+pub(super) fn shown(path: &Path) -> String {
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                c if c.is_control() || is_invisible(c) => text.extend(c.escape_unicode()),
+                c => text.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// Characters that change how others look, or are not seen.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// A path for the person's own terminal: `~/...` below the home directory.
+pub(super) fn short(path: &Path, home: &Path) -> String {
+    match path.strip_prefix(home) {
+        Ok(rest) if !home.as_os_str().is_empty() => format!("~/{}", shown(rest)),
+        _ => shown(path),
+    }
+}

@@ -1,0 +1,177 @@
+//! What a chat session remembers, as typed events, and how messages are read back from them.
+//!
+//! The event log is the source of truth: the running session and a resumed one read their messages by the same rules.
+
+use agentspine_gate::ReceiptId;
+use agentspine_model::{AssistantBlock, Message, ToolResult};
+use serde::{Deserialize, Serialize};
+
+use crate::conversations::{Event, EventKind, NewEvent};
+
+/// One event of a session's log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum LogEvent {
+    /// Human text, kept before its call is made.
+    Prompt {
+        /// As typed.
+        text: String,
+        /// Receipt of the call it started.
+        receipt: ReceiptId,
+    },
+    /// Tool results, kept before the continuation is made.
+    ToolResults {
+        /// In call order.
+        results: Vec<ToolResult>,
+        /// Receipt of the continuation.
+        receipt: ReceiptId,
+    },
+    /// What the model said, whole or as far as it came.
+    Assistant {
+        /// In the order received.
+        blocks: Vec<AssistantBlock>,
+        /// Receipt of the call.
+        receipt: ReceiptId,
+        /// How the answer ended.
+        ended: Ended,
+    },
+    /// The call was refused after its event was kept; nothing was sent.
+    Refused {
+        /// Receipt of the refused call.
+        receipt: ReceiptId,
+        /// `code/detail`.
+        key: String,
+    },
+    /// The model's server failed; nothing was received.
+    Failed {
+        /// Receipt of the call.
+        receipt: ReceiptId,
+    },
+    /// The turn is closed.
+    TurnEnd,
+}
+
+impl LogEvent {
+    /// As the store keeps it.
+    pub(crate) fn stored(&self, at: i64) -> NewEvent {
+        let kind = match self {
+            Self::Prompt { .. } => EventKind::Prompt,
+            Self::ToolResults { .. } => EventKind::ToolResults,
+            Self::Assistant { .. } => EventKind::Assistant,
+            Self::Refused { .. } => EventKind::Refused,
+            Self::Failed { .. } => EventKind::ModelError,
+            Self::TurnEnd => EventKind::TurnEnd,
+        };
+        // Plain data of our own always serialises.
+        NewEvent { kind, at, body: serde_json::to_value(self).unwrap_or_default() }
+    }
+
+    /// Reads a stored event; one of a later version is passed over.
+    pub(crate) fn read(event: Event) -> Option<Self> {
+        serde_json::from_value(event.body).ok()
+    }
+}
+
+/// How an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ended {
+    /// Complete.
+    Complete,
+    /// The stream broke off.
+    Cut,
+    /// The person interrupted it.
+    Interrupted,
+}
+
+/// The messages a model gets: prompts that were answered (at least in part), their answers, tool results.
+///
+/// A prompt without an answer is left out, so that sending it again does not say it twice; the newest one stays, it is
+/// the one being asked. A tool call without a result is left out too: servers refuse a request that holds one.
+pub(crate) fn messages(events: &[LogEvent]) -> Vec<Message> {
+    let mut out: Vec<Message> = Vec::new();
+    for event in events {
+        match event {
+            LogEvent::Prompt { text, .. } => {
+                drop_unanswered(&mut out);
+                out.push(Message::User { text: text.clone() });
+            }
+            LogEvent::ToolResults { results, .. } => out.push(Message::ToolResults(results.clone())),
+            LogEvent::Assistant { blocks, .. } => out.push(Message::Assistant { blocks: blocks.clone() }),
+            LogEvent::Refused { .. } => drop_unanswered(&mut out),
+            LogEvent::Failed { .. } | LogEvent::TurnEnd => {}
+        }
+    }
+    answer_every_tool_call(&mut out);
+    out
+}
+
+fn drop_unanswered(out: &mut Vec<Message>) {
+    if matches!(out.last(), Some(Message::User { .. })) {
+        out.pop();
+    }
+}
+
+fn answer_every_tool_call(out: &mut [Message]) {
+    let answered: Vec<bool> = (0..out.len()).map(|i| matches!(out.get(i + 1), Some(Message::ToolResults(_)))).collect();
+    for (message, answered) in out.iter_mut().zip(answered) {
+        if let (Message::Assistant { blocks }, false) = (message, answered) {
+            blocks.retain(|block| !matches!(block, AssistantBlock::ToolUse { .. }));
+        }
+    }
+}
+
+/// The newest prompt without an answer whose receipt was consumed in an earlier run: spent, outcome unknown.
+pub(crate) fn unanswered(events: &[LogEvent]) -> Option<(ReceiptId, &str)> {
+    match events.iter().rev().find(|event| !matches!(event, LogEvent::TurnEnd)) {
+        Some(LogEvent::Prompt { text, receipt }) => Some((*receipt, text)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const R: ReceiptId = ReceiptId([1; 16]);
+
+    fn prompt(text: &str) -> LogEvent {
+        LogEvent::Prompt { text: text.into(), receipt: R }
+    }
+
+    fn answer(blocks: Vec<AssistantBlock>) -> LogEvent {
+        LogEvent::Assistant { blocks, receipt: R, ended: Ended::Complete }
+    }
+
+    fn user(text: &str) -> Message {
+        Message::User { text: text.into() }
+    }
+
+    #[test]
+    fn a_prompt_that_was_sent_again_is_said_once() {
+        let events = [prompt("hi"), LogEvent::Failed { receipt: R }, LogEvent::TurnEnd, prompt("hi")];
+        assert_eq!(messages(&events), [user("hi")]);
+    }
+
+    #[test]
+    fn a_refused_prompt_is_no_message() {
+        let refused = LogEvent::Refused { receipt: R, key: "receipt-failed/expired".into() };
+        assert_eq!(messages(&[prompt("a"), refused, prompt("b")]), [user("b")]);
+    }
+
+    #[test]
+    fn a_tool_call_without_a_result_is_left_out() {
+        let call = AssistantBlock::ToolUse { id: "1".into(), name: "memory_search".into(), input: "{}".into() };
+        let text = AssistantBlock::Text("let me look".into());
+        let events = [prompt("a"), answer(vec![text.clone(), call]), LogEvent::TurnEnd, prompt("b")];
+        assert_eq!(messages(&events), [user("a"), Message::Assistant { blocks: vec![text] }, user("b")]);
+    }
+
+    #[test]
+    fn events_survive_the_store() {
+        let event = answer(vec![AssistantBlock::Text("x".into())]);
+        let json = serde_json::to_value(&event).unwrap();
+        assert_eq!(json["kind"], "assistant");
+        assert_eq!(serde_json::from_value::<LogEvent>(json).unwrap(), event);
+    }
+}

@@ -1,0 +1,242 @@
+//! The chat without a screen: one answer (`-p`), append-only lines (`--plain`), or JSON events (`--json`).
+
+use agentspine_gate::recall::Status;
+use agentspine_model::{ModelError, ModelSpec, Target};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::sync::mpsc;
+
+use super::cancel::Cancel;
+use super::engine::{Binding, ChatEvent, End, Engine, PassedView};
+use super::pick::{self, Choice};
+use super::{history, show};
+use crate::cli::chat::ChatArgs;
+use crate::compose::{self, Opening};
+use crate::config::Config;
+use crate::report::{Exit, Failure, Output, Report};
+
+/// Schema of the events.
+const EVENTS_SCHEMA: &str = "agentspine.events/v1";
+
+/// Answers one prompt.
+pub(super) async fn one(
+    args: &ChatArgs,
+    config: &Config,
+    opening: Opening,
+    binding: Binding,
+    prompt: String,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let mut engine = engine(args, config, opening, binding, report).await?;
+    turn(&mut engine, prompt, report).await
+}
+
+/// Reads one prompt a line until the input ends.
+pub(super) async fn lines(
+    args: &ChatArgs,
+    config: &Config,
+    opening: Opening,
+    binding: Binding,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let mut engine = engine(args, config, opening, binding, report).await?;
+    let mut input = BufReader::new(tokio::io::stdin()).lines();
+    let mut last = Ok(());
+    loop {
+        let line = input.next_line().await.map_err(|error| {
+            Failure::usage(format!("stdin cannot be read: {error}"), "Send one prompt a line, as UTF-8 text")
+        })?;
+        let Some(line) = line else { return last };
+        match line.trim() {
+            "" => {}
+            "/quit" => return last,
+            "/retry" => last = retry(&mut engine, report).await,
+            _ => last = turn(&mut engine, line, report).await,
+        }
+        // In a conversation a refused turn is told and the next line is read; the exit code is the last turn's.
+        if let Err(failure) = &last {
+            report.tell(failure);
+            last = Err(Failure::Told(failure.exit()));
+        }
+        if report.is_closed() {
+            return last;
+        }
+    }
+}
+
+async fn engine(
+    args: &ChatArgs,
+    config: &Config,
+    opening: Opening,
+    mut binding: Binding,
+    report: &mut Report,
+) -> Result<Engine, Failure> {
+    let target = target(config, report)?;
+    let rooms = opening.rooms()?;
+    let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
+    let client = compose::client(config, compose::DemoPace::Instant)?;
+    Ok(Engine::new(rooms, client, target, binding, events, spans))
+}
+
+/// Without a screen nobody can be asked: two keys need `--model`, a local server counts only with it.
+fn target(config: &Config, report: &mut Report) -> Result<Target, Failure> {
+    match pick::choose(config)? {
+        Choice::Model(target) => Ok(target),
+        Choice::Ask(names) => Err(Failure::usage(
+            format!("Two keys are set, and each names a model: {}", names.join(", ")),
+            format!("Choose one: agentspine chat --model {}", names.first().map_or("demo", String::as_str)),
+        )),
+        Choice::Demo(_) => {
+            report.note(format!("model: demo ({})", pick::DEMO_NOTE));
+            Ok(ModelSpec::demo().target(None))
+        }
+    }
+}
+
+async fn turn(engine: &mut Engine, prompt: String, report: &mut Report) -> Result<(), Failure> {
+    let session = engine.binding().scope.session_id.to_string();
+    let (out, news) = mpsc::unbounded_channel();
+    let cancel = Cancel::new();
+    let run = engine.prompt(prompt, out, &cancel);
+    follow(run, news, &cancel, &session, report).await
+}
+
+async fn retry(engine: &mut Engine, report: &mut Report) -> Result<(), Failure> {
+    let session = engine.binding().scope.session_id.to_string();
+    let (out, news) = mpsc::unbounded_channel();
+    let cancel = Cancel::new();
+    let run = engine.retry(out, &cancel);
+    follow(run, news, &cancel, &session, report).await
+}
+
+/// Prints what happens until the turn ends; an interrupt cancels the turn, a closed pipe too.
+async fn follow(
+    run: impl Future<Output = ()>,
+    mut news: mpsc::UnboundedReceiver<ChatEvent>,
+    cancel: &Cancel,
+    session: &str,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    tokio::pin!(run);
+    let mut running = true;
+    let mut done = Ok(());
+    loop {
+        tokio::select! {
+            biased;
+            event = news.recv() => match event {
+                Some(event) => done = print(event, session, report).unwrap_or(done),
+                None => return done,
+            },
+            () = &mut run, if running => running = false,
+            signal = tokio::signal::ctrl_c(), if running => if signal.is_ok() { cancel.cancel() },
+        }
+        if report.is_closed() {
+            cancel.cancel();
+        }
+    }
+}
+
+/// Prints one event; what the turn's end means for the process, once it ends.
+fn print(event: ChatEvent, session: &str, report: &mut Report) -> Option<Result<(), Failure>> {
+    match report.output() {
+        Output::Json => report.event(&as_json(&event, session)),
+        Output::People => print_text(&event, report),
+    }
+    match event {
+        ChatEvent::Ended(end) => {
+            if let (Output::People, End::Done | End::Cut { .. }) = (report.output(), &end) {
+                report.line("");
+            }
+            Some(ended(end))
+        }
+        _ => None,
+    }
+}
+
+fn print_text(event: &ChatEvent, report: &mut Report) {
+    match event {
+        ChatEvent::Passed(view) => report.note(show::summary(view)),
+        ChatEvent::Delta(text) => report.text(text),
+        ChatEvent::ToolUse { name, query } => report.note(format!("{name}: {query}")),
+        ChatEvent::ToolResult { line, .. } => report.note(line),
+        ChatEvent::Started { .. } | ChatEvent::Usage(_) | ChatEvent::Ended(_) => {}
+    }
+}
+
+fn ended(end: End) -> Result<(), Failure> {
+    match end {
+        End::Done => Ok(()),
+        End::Refused { refusal, .. } => Err(Failure::Refused(refusal)),
+        End::ModelFailed { error, .. } | End::Cut { error } => Err(model_failure(&error)),
+        End::Interrupted { .. } => Err(Failure::said(Exit::Interrupted, "Interrupted.", "")),
+    }
+}
+
+fn model_failure(error: &ModelError) -> Failure {
+    let exit = if error.exit_code() == Exit::CutStream.number() { Exit::CutStream } else { Exit::Model };
+    let wait = error.retry_after().map(|wait| format!(" The server asks to wait {} s.", wait.as_secs())).unwrap_or_default();
+    Failure::said(exit, format!("{error}.{wait}"), error.advice())
+}
+
+fn as_json(event: &ChatEvent, session: &str) -> Value {
+    let mut body = match event {
+        ChatEvent::Started { turn, .. } => json!({ "type": "turn.started", "turn": turn }),
+        ChatEvent::Passed(view) => passed_json(view),
+        ChatEvent::Delta(text) => json!({ "type": "delta", "text": text }),
+        ChatEvent::ToolUse { name, query } => json!({ "type": "tool", "name": name, "query": query }),
+        ChatEvent::ToolResult { ok, line } => json!({ "type": "tool.result", "ok": ok, "summary": line }),
+        ChatEvent::Usage(usage) => {
+            json!({ "type": "usage", "input": usage.input, "output": usage.output, "cacheRead": usage.cache_read })
+        }
+        ChatEvent::Ended(end) => end_json(end),
+    };
+    if let Value::Object(fields) = &mut body {
+        fields.insert("schema".to_owned(), EVENTS_SCHEMA.into());
+        fields.insert("session".to_owned(), session.into());
+    }
+    body
+}
+
+fn passed_json(view: &PassedView) -> Value {
+    let claims = &view.claims;
+    let providers: Vec<Value> = claims.providers.iter().map(provider_json).collect();
+    json!({
+        "type": "receipt",
+        "turn": view.turn,
+        "receiptId": claims.id,
+        "state": "consumed",
+        "kind": claims.kind,
+        "parent": claims.parent,
+        "preflightMs": view.ms,
+        "documents": claims.documents,
+        "mustRemember": claims.must_remember,
+        "recall": providers,
+        "injectedTokens": show::injected_tokens(view),
+        "requestDigest": claims.request_digest,
+        "model": claims.model,
+    })
+}
+
+fn provider_json(provider: &agentspine_gate::receipt::claims::BoundProvider) -> Value {
+    let failed = matches!(provider.status, Status::Failed | Status::FailedOptional);
+    json!({
+        "id": provider.id, "status": provider.status, "reason": provider.reason, "failed": failed,
+        "latencyMs": provider.latency_ms, "items": provider.injected, "leftOut": provider.left_out,
+    })
+}
+
+fn end_json(end: &End) -> Value {
+    match end {
+        End::Done => json!({ "type": "done", "status": "answered" }),
+        End::Refused { refusal, turn, ms, .. } => json!({
+            "type": "refused", "turn": turn, "code": refusal.code().as_str(), "detail": refusal.detail.to_string(),
+            "message": refusal.message, "advice": refusal.advice, "receiptId": refusal.receipt, "preflightMs": ms,
+        }),
+        End::ModelFailed { error, .. } => json!({
+            "type": "done", "status": "failed", "message": error.to_string(), "advice": error.advice(),
+            "retryAfterS": error.retry_after().map(|wait| wait.as_secs()),
+        }),
+        End::Cut { error } => json!({ "type": "done", "status": "cut", "message": error.to_string() }),
+        End::Interrupted { .. } => json!({ "type": "done", "status": "interrupted" }),
+    }
+}

@@ -1,0 +1,417 @@
+//! The chat full screen: one loop between keys, the engine's news and signals. Draws only when something changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentspine_gate::turn::InstructionHost;
+use agentspine_model::Target;
+use agentspine_tui::{self as data, AppEvent, Effect, Event, Level, Setup, State, Theme, tick_ms, update, view};
+use crossterm::event::EventStream;
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::{Instant, sleep_until};
+
+use super::cancel::Cancel;
+use super::engine::{Binding, ChatEvent, Engine};
+use super::log::{self, LogEvent};
+use super::pick::{self, Choice};
+use super::terminal::Terminal;
+use super::{editor, history, receipts, show};
+use crate::cli::chat::ChatArgs;
+use crate::compose::{self, Opening};
+use crate::config::Config;
+use crate::report::{Exit, Failure};
+use crate::turn::Rooms;
+
+/// A draft is saved when nothing was typed for this long.
+const DRAFT_PAUSE: Duration = Duration::from_millis(400);
+
+/// What the engine's task is asked to do.
+enum Command {
+    Prompt(String, Cancel),
+    Retry(Cancel),
+    Model(Target),
+    Host(InstructionHost),
+}
+
+/// Runs the full-screen chat until the person leaves.
+pub(super) async fn run(args: &ChatArgs, config: &Config, opening: Opening, binding: Binding) -> Result<(), Failure> {
+    let choice = pick::choose(config)?;
+    let mut terminal = Terminal::take().map_err(|error| no_terminal(&error))?;
+    let (news, inbox) = mpsc::unbounded_channel();
+    let mut screen = Screen::new(config, news, choice, &binding)?;
+    // First paint before any database or network is touched.
+    screen.draw(&mut terminal)?;
+    let rooms = opening.rooms()?;
+    screen.begin(args, rooms, binding).await?;
+    let ended = screen.follow(&mut terminal, inbox).await;
+    drop(terminal);
+    ended
+}
+
+/// News for the loop.
+enum News {
+    Chat(ChatEvent),
+    App(AppEvent),
+    Found(agentspine_model::Found),
+}
+
+struct Screen<'a> {
+    config: &'a Config,
+    state: State,
+    news: UnboundedSender<News>,
+    choice: Choice,
+    work: Option<Work>,
+    cancel: Option<Cancel>,
+    found: Option<Target>,
+    draft: Option<(String, Instant)>,
+    dirty: bool,
+}
+
+/// What exists once the rooms are open.
+struct Work {
+    rooms: Arc<Rooms>,
+    session: agentspine_gate::Id,
+    commands: UnboundedSender<Command>,
+}
+
+/// Whether the loop goes on.
+enum Next {
+    Go,
+    Quit,
+}
+
+impl<'a> Screen<'a> {
+    fn new(
+        config: &'a Config,
+        news: UnboundedSender<News>,
+        choice: Choice,
+        binding: &Binding,
+    ) -> Result<Self, Failure> {
+        let size = crossterm::terminal::size().map_err(|error| no_terminal(&error))?;
+        let theme = Theme { ascii: config.ui.ascii, no_color: config.ui.no_color, still: false };
+        let (place, session) = (config.short_path(&binding.cwd), binding.scope.session_id.to_string());
+        let state = State::new(Setup { theme, place, session, size });
+        Ok(Self { config, state, news, choice, work: None, cancel: None, found: None, draft: None, dirty: true })
+    }
+
+    fn draw(&mut self, terminal: &mut Terminal) -> Result<(), Failure> {
+        self.dirty = false;
+        terminal.draw(|frame| view(&self.state, frame)).map_err(|error| no_terminal(&error))
+    }
+
+    /// Opens the session, starts the engine's task, and says which model answers.
+    async fn begin(&mut self, args: &ChatArgs, rooms: Arc<Rooms>, mut binding: Binding) -> Result<(), Failure> {
+        let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
+        self.tell_past(&events);
+        let target = match &self.choice {
+            Choice::Model(target) | Choice::Demo(target) => target.clone(),
+            Choice::Ask(_) => agentspine_model::ModelSpec::demo().target(None),
+        };
+        self.name_model(&target);
+        let client = compose::client(self.config, compose::DemoPace::Typing)?;
+        match &self.choice {
+            Choice::Model(_) => {}
+            Choice::Ask(choices) => self.app(AppEvent::AskModel { choices: choices.clone() }),
+            Choice::Demo(_) => self.probe(client.clone()),
+        }
+        if binding.instruction_host.is_none() {
+            self.app(AppEvent::AskInstructionHost);
+        }
+        let session = binding.scope.session_id.clone();
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let engine = Engine::new(Arc::clone(&rooms), client, target, binding, events, spans);
+        tokio::spawn(serve(engine, inbox, self.news.clone()));
+        let work = Work { rooms, session, commands };
+        self.load_draft(&work).await;
+        self.work = Some(work);
+        Ok(())
+    }
+
+    /// A resumed session shows what was said.
+    fn tell_past(&mut self, events: &[LogEvent]) {
+        let mut turn = 0;
+        for event in events {
+            match event {
+                LogEvent::Prompt { text, .. } => {
+                    turn += 1;
+                    self.app(AppEvent::TurnStarted { turn, prompt: text.clone() });
+                }
+                LogEvent::Assistant { blocks, .. } => {
+                    for block in blocks {
+                        if let agentspine_model::AssistantBlock::Text(text) = block {
+                            self.app(AppEvent::Delta(text.clone()));
+                        }
+                    }
+                }
+                LogEvent::TurnEnd => self.app(AppEvent::TurnDone),
+                LogEvent::ToolResults { .. } | LogEvent::Refused { .. } | LogEvent::Failed { .. } => {}
+            }
+        }
+        if let Some((receipt, prompt)) = log::unanswered(events) {
+            self.app(AppEvent::SpentUnknown { receipt: receipt.short(), prompt: prompt.to_owned() });
+        }
+    }
+
+    fn name_model(&mut self, target: &Target) {
+        let demo = matches!(target.dialect, agentspine_model::Dialect::Demo);
+        let note = if demo { pick::DEMO_NOTE.to_owned() } else { String::new() };
+        self.app(AppEvent::ModelNamed { label: pick::label(target), note });
+    }
+
+    /// Looks for a local server, after first paint, with GET only.
+    fn probe(&mut self, client: Arc<agentspine_model::ModelClient>) {
+        let news = self.news.clone();
+        tokio::spawn(async move {
+            if let Some(server) = client.probe().await.into_iter().next() {
+                let _ = news.send(News::Found(server));
+            }
+        });
+    }
+
+    async fn load_draft(&mut self, work: &Work) {
+        let session = work.session.clone();
+        let draft = work.rooms.desk.ask(move |at| at.conversations.load_draft(&session).map_err(crate::desk::store));
+        if let Ok(Some(text)) = draft.await {
+            self.app(AppEvent::Draft(text));
+        }
+    }
+
+    fn app(&mut self, event: AppEvent) {
+        self.dirty = true;
+        // Effects of news are asked for by keys only; none comes back here.
+        let _ = update(&mut self.state, Event::from(event));
+    }
+
+    async fn follow(&mut self, terminal: &mut Terminal, mut inbox: UnboundedReceiver<News>) -> Result<(), Failure> {
+        let mut keys = EventStream::new();
+        let mut signals = Signals::new()?;
+        loop {
+            if self.dirty {
+                self.draw(terminal)?;
+            }
+            let tick = tick_ms(&self.state).map(|ms| Instant::now() + Duration::from_millis(ms));
+            let due = self.draft.as_ref().map(|(_, at)| *at);
+            tokio::select! {
+                key = keys.next() => match key {
+                    Some(Ok(event)) => {
+                        self.dirty = true;
+                        for effect in update(&mut self.state, Event::Input(event)) {
+                            let suspends = matches!(effect, Effect::OpenEditor(_) | Effect::Suspend);
+                            if suspends {
+                                // A parked reader would steal the editor's keys.
+                                drop(std::mem::replace(&mut keys, EventStream::new()));
+                            }
+                            if let Next::Quit = self.perform(effect, terminal).await? {
+                                return self.leave().await;
+                            }
+                        }
+                    }
+                    Some(Err(error)) => return Err(no_terminal(&error)),
+                    None => return self.leave().await,
+                },
+                Some(news) = inbox.recv() => {
+                    self.take(news);
+                    while let Ok(more) = inbox.try_recv() {
+                        self.take(more);
+                    }
+                }
+                () = sleep(tick), if tick.is_some() => {
+                    self.dirty = true;
+                    let ms = tick_ms(&self.state).unwrap_or_default();
+                    let _ = update(&mut self.state, Event::Tick { ms });
+                }
+                () = sleep(due), if due.is_some() => self.save_draft().await,
+                () = signals.recv() => {
+                    self.save_draft().await;
+                    return Err(Failure::Told(Exit::Interrupted));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, news: News) {
+        let events = match news {
+            News::App(event) => vec![event],
+            News::Found(server) => self.found(&server),
+            News::Chat(event) => {
+                let config = self.config;
+                show::events(event, &|path| config.short_path(path))
+            }
+        };
+        for event in events {
+            if matches!(event, AppEvent::TurnDone | AppEvent::Blocked(_) | AppEvent::ModelError(_) | AppEvent::Interrupted | AppEvent::Cut { .. }) {
+                self.cancel = None;
+            }
+            self.app(event);
+        }
+    }
+
+    async fn perform(&mut self, effect: Effect, terminal: &mut Terminal) -> Result<Next, Failure> {
+        match effect {
+            Effect::Send { prompt } => self.start(|cancel| Command::Prompt(prompt, cancel)),
+            Effect::Retry { .. } => self.start(Command::Retry),
+            Effect::Cancel => {
+                if let Some(cancel) = &self.cancel {
+                    cancel.cancel();
+                }
+            }
+            Effect::LoadReceipts => self.ask(receipts::Wanted::List),
+            Effect::ShowReceipt(id) => self.ask(receipts::Wanted::One(id)),
+            Effect::VerifyReceipt(id) => self.ask(receipts::Wanted::Verdict(id)),
+            Effect::ChooseInstructionHost(host) => self.command(Command::Host(match host {
+                data::InstructionHost::Claude => InstructionHost::Claude,
+                data::InstructionHost::Codex => InstructionHost::Codex,
+            })),
+            Effect::ChooseModel(index) => self.choose_model(index),
+            Effect::AcceptServer(yes) => self.accept(yes),
+            Effect::SaveDraft(text) => self.draft = Some((text, Instant::now() + DRAFT_PAUSE)),
+            Effect::Copy(text) => editor::copy(&text),
+            Effect::OpenEditor(text) => self.edit(&text, terminal)?,
+            Effect::Suspend => {
+                terminal.leave();
+                editor::suspend();
+                terminal.retake().map_err(|error| no_terminal(&error))?;
+            }
+            Effect::ConfirmRemember(id) => self.ask(receipts::Wanted::Confirm(id)),
+            Effect::Redraw => terminal.forget().map_err(|error| no_terminal(&error))?,
+            Effect::Quit => return Ok(Next::Quit),
+        }
+        Ok(Next::Go)
+    }
+
+    fn start(&mut self, command: impl FnOnce(Cancel) -> Command) {
+        let cancel = Cancel::new();
+        self.cancel = Some(cancel.clone());
+        self.command(command(cancel));
+    }
+
+    fn command(&self, command: Command) {
+        if let Some(work) = &self.work {
+            // The engine's task lives as long as this sender.
+            let _ = work.commands.send(command);
+        }
+    }
+
+    fn ask(&self, wanted: receipts::Wanted) {
+        let Some(work) = &self.work else { return };
+        let (rooms, session, news) = (Arc::clone(&work.rooms), work.session.clone(), self.news.clone());
+        tokio::spawn(async move {
+            for event in receipts::answer(&rooms.desk, session, wanted).await {
+                let _ = news.send(News::App(event));
+            }
+        });
+    }
+
+    fn choose_model(&mut self, index: usize) {
+        let Choice::Ask(choices) = &self.choice else { return };
+        let Some(name) = choices.get(index) else { return };
+        match pick::target(self.config, name) {
+            Ok(target) => self.use_model(target),
+            Err(failure) => self.notice(&failure),
+        }
+    }
+
+    fn accept(&mut self, yes: bool) {
+        if let (true, Some(target)) = (yes, self.found.take()) {
+            self.use_model(target);
+        }
+    }
+
+    /// A local server answered: its first model is offered, and used only once the person says so.
+    fn found(&mut self, server: &agentspine_model::Found) -> Vec<AppEvent> {
+        let Some(model) = server.models.first() else { return Vec::new() };
+        match pick::target(self.config, &format!("chat:{model}@{}", server.base_url)) {
+            Ok(target) => {
+                self.found = Some(target);
+                vec![AppEvent::ServerFound { name: format!("{model} at {}", server.base_url) }]
+            }
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn use_model(&mut self, target: Target) {
+        self.name_model(&target);
+        self.command(Command::Model(target));
+    }
+
+    fn notice(&mut self, failure: &Failure) {
+        let (message, advice) = failure.words();
+        self.app(AppEvent::Notice { level: Level::Bad, text: format!("{message} {advice}") });
+    }
+
+    fn edit(&mut self, text: &str, terminal: &mut Terminal) -> Result<(), Failure> {
+        terminal.leave();
+        let edited = editor::edit(text, self.config.ui.editor.as_deref());
+        terminal.retake().map_err(|error| no_terminal(&error))?;
+        match edited {
+            Ok(text) => self.app(AppEvent::Draft(text)),
+            Err(failure) => self.notice(&failure),
+        }
+        Ok(())
+    }
+
+    async fn save_draft(&mut self) {
+        let (Some((text, _)), Some(work)) = (self.draft.take(), &self.work) else { return };
+        let session = work.session.clone();
+        // A draft that cannot be saved stays in the composer; the next pause tries again.
+        let _ = work.rooms.desk.ask(move |at| at.conversations.save_draft(&session, &text).map_err(crate::desk::store)).await;
+    }
+
+    async fn leave(&mut self) -> Result<(), Failure> {
+        if let Some(cancel) = &self.cancel {
+            cancel.cancel();
+        }
+        self.save_draft().await;
+        Ok(())
+    }
+}
+
+async fn sleep(until: Option<Instant>) {
+    match until {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The engine's task: one command after the other.
+async fn serve(mut engine: Engine, mut commands: UnboundedReceiver<Command>, news: UnboundedSender<News>) {
+    while let Some(command) = commands.recv().await {
+        let (out, mut heard) = mpsc::unbounded_channel();
+        let relay = async {
+            while let Some(event) = heard.recv().await {
+                let _ = news.send(News::Chat(event));
+            }
+        };
+        match command {
+            Command::Prompt(prompt, cancel) => drop(tokio::join!(engine.prompt(prompt, out, &cancel), relay)),
+            Command::Retry(cancel) => drop(tokio::join!(engine.retry(out, &cancel), relay)),
+            Command::Model(target) => engine.set_target(target),
+            Command::Host(host) => engine.set_instruction_host(host),
+        }
+    }
+}
+
+/// SIGTERM, SIGHUP and SIGINT from outside end the chat with the terminal restored.
+struct Signals([tokio::signal::unix::Signal; 3]);
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let take = |kind| signal(kind).map_err(|error| no_terminal(&error));
+        Ok(Self([take(SignalKind::terminate())?, take(SignalKind::hangup())?, take(SignalKind::interrupt())?]))
+    }
+
+    async fn recv(&mut self) {
+        let [term, hup, int] = &mut self.0;
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = hup.recv() => {}
+            _ = int.recv() => {}
+        }
+    }
+}
+
+fn no_terminal(error: &std::io::Error) -> Failure {
+    Failure::other(format!("The terminal cannot be used: {error}"), "Try without a screen: agentspine chat --plain")
+}

@@ -1,0 +1,112 @@
+//! `config.toml`: its keys, and errors that name the key and the line.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use agentspine_gate::Id;
+use agentspine_gate::turn::InstructionHost;
+use rustix::fs::OFlags;
+use serde::Deserialize;
+
+use crate::report::Failure;
+
+/// Largest configuration file, bytes.
+const CONFIG_BYTES_MAX: u64 = 256 * 1024;
+/// Everybody may write.
+const WORLD_WRITABLE: u32 = 0o002;
+
+/// The whole file. Every key is optional; an unknown one is an error.
+#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ConfigFile {
+    pub identity: IdentityTable,
+    pub instruction_host: Option<InstructionHost>,
+    pub model: Option<String>,
+    pub api_key_command: Option<Vec<String>>,
+    pub http: HttpTable,
+    pub ui: UiTable,
+}
+
+/// `[identity]`.
+#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct IdentityTable {
+    pub agent: Option<Id>,
+    pub persona: Option<Id>,
+    pub user: Option<Id>,
+    pub tenant: Option<Id>,
+    pub profile: Option<Id>,
+}
+
+/// `[http]`.
+#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HttpTable {
+    pub proxy: Option<String>,
+    pub ca_file: Option<PathBuf>,
+    pub allow_plain: bool,
+}
+
+/// `[ui]`.
+#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct UiTable {
+    pub ascii: bool,
+}
+
+/// Reads and parses the file; a missing one is an empty one.
+pub(super) fn read(path: &Path) -> Result<ConfigFile, Failure> {
+    let text = match open(path) {
+        Ok(file) => text_of(path, file)?,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(ConfigFile::default()),
+        Err(cause) => return Err(unusable(path, &format!("cannot be read: {}", cause.kind()))),
+    };
+    parse(path, &text)
+}
+
+/// Non-blocking, so that a FIFO at this path cannot hang the start.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+fn text_of(path: &Path, file: File) -> Result<String, Failure> {
+    let meta =
+        file.metadata().map_err(|cause| unusable(path, &format!("cannot be read: {}", cause.kind())))?;
+    if !meta.is_file() {
+        return Err(unusable(path, "is not a regular file"));
+    }
+    // It may name a command to run, so nobody else may have written it.
+    let owner_ok = meta.uid() == rustix::process::getuid().as_raw() || meta.uid() == 0;
+    if !owner_ok || meta.mode() & WORLD_WRITABLE != 0 {
+        return Err(unusable(path, "can be written by others: make it yours and run chmod 600 on it"));
+    }
+    let mut text = String::new();
+    match file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text) {
+        Ok(_) if text.len() as u64 <= CONFIG_BYTES_MAX => Ok(text),
+        Ok(_) => Err(unusable(path, &format!("is larger than {CONFIG_BYTES_MAX} bytes"))),
+        Err(cause) => Err(unusable(path, &format!("cannot be read: {}", cause.kind()))),
+    }
+}
+
+/// Parses the text; an error says `file:line`, the key and what is allowed there.
+pub(super) fn parse(path: &Path, text: &str) -> Result<ConfigFile, Failure> {
+    toml::from_str(text).map_err(|cause| {
+        let before = cause.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let message = cause.message().lines().next().unwrap_or("not TOML").to_owned();
+        Failure::usage(
+            format!("{}:{line}: {message}", path.display()),
+            "Correct that line; `agentspine help` and the README list every key",
+        )
+    })
+}
+
+fn unusable(path: &Path, what: &str) -> Failure {
+    Failure::usage(
+        format!("{} {what}", path.display()),
+        "Correct the file or move it away; every key in it is optional",
+    )
+}

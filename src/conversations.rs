@@ -1,0 +1,242 @@
+//! What was said: sessions as append-only event logs, drafts, and the text we injected, in one SQLite file.
+//!
+//! [`Conversations::append`] makes events and spans durable in one transaction before a call may start. Events have a
+//! gapless sequence per session; the schema itself refuses to change, replace or skip one ([`schema`]). User content lives
+//! here and never in a receipt. One connection, used from one thread.
+
+mod error;
+mod event;
+mod rows;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use agentspine_gate::span::Span;
+use agentspine_gate::turn::{Host, InstructionHost};
+use agentspine_gate::{Id, ReceiptId};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+
+pub(crate) use error::ConversationsError;
+pub(crate) use event::{Event, EventKind, NewEvent};
+
+/// Largest event body, bytes of JSON.
+pub(crate) const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Largest draft, bytes.
+pub(crate) const DRAFT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most events in one append.
+pub(crate) const APPEND_EVENTS_MAX: usize = 256;
+
+type Result<T> = std::result::Result<T, ConversationsError>;
+
+/// A session as it is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewSession {
+    /// Its id, unique for ever.
+    pub id: Id,
+    /// Wall clock, milliseconds.
+    pub created_at: i64,
+    /// The repository.
+    pub project_id: Id,
+    /// Canonical working directory.
+    pub cwd: PathBuf,
+    /// Through which door.
+    pub host: Host,
+    /// Whose instruction files.
+    pub instruction_host: InstructionHost,
+}
+
+/// A session in a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Session {
+    /// Its id.
+    pub id: Id,
+    /// Wall clock of its start, milliseconds.
+    pub created_at: i64,
+    /// Wall clock of its last event, milliseconds; its start where there is none.
+    pub last_at: i64,
+    /// Sequence of its last event, 0 where there is none.
+    pub events: u64,
+    /// The repository.
+    pub project_id: Id,
+    /// Working directory. For the person's own terminal only.
+    pub cwd: PathBuf,
+    /// Through which door.
+    pub host: Host,
+    /// Whose instruction files.
+    pub instruction_host: InstructionHost,
+    /// Title, if one was given.
+    pub title: Option<String>,
+}
+
+/// The store.
+pub(crate) struct Conversations(Connection);
+
+impl Conversations {
+    /// Opens or creates the file, 0600, in an existing private directory.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        schema::open(path).map(Self)
+    }
+
+    /// Starts a session.
+    pub(crate) fn start_session(&mut self, new: &NewSession) -> Result<()> {
+        let cwd = new.cwd.to_str().ok_or(ConversationsError::CwdNotUtf8)?;
+        let host = (new.host.as_str(), new.instruction_host.as_str());
+        let sql = "INSERT INTO session(id, created_at, project_id, cwd, host, instruction_host) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let values = params![new.id.as_str(), new.created_at, new.project_id.as_str(), cwd, host.0, host.1];
+        self.write(|tx| Ok(tx.execute(sql, values)?))?;
+        Ok(())
+    }
+
+    /// Appends events and remembers spans, durable when it returns; the sequence of the last event.
+    pub(crate) fn append(&mut self, session: &Id, events: &[NewEvent], spans: &[Span]) -> Result<u64> {
+        if events.len() > APPEND_EVENTS_MAX {
+            return Err(ConversationsError::TooLarge { what: "append", limit: APPEND_EVENTS_MAX });
+        }
+        self.write(|tx| {
+            let mut seq = rows::last_seq(tx, session)?;
+            for event in events {
+                seq += 1;
+                rows::insert_event(tx, session, seq, event)?;
+            }
+            let at = events.last().map_or(0, |event| event.at);
+            spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at))?;
+            Ok(seq)
+        })
+    }
+
+    /// All events of a session, in order.
+    pub(crate) fn events(&self, session: &Id) -> Result<Vec<Event>> {
+        self.session(session)?.ok_or_else(|| ConversationsError::UnknownSession(session.clone()))?;
+        let sql = "SELECT seq, kind, at, body FROM event WHERE session_id = ?1 ORDER BY seq";
+        let mut statement = self.0.prepare_cached(sql)?;
+        let mut found = statement.query([session.as_str()])?;
+        let mut events = Vec::new();
+        while let Some(row) = found.next()? {
+            events.push(rows::event(row)?);
+        }
+        Ok(events)
+    }
+
+    /// The spans of a session, in the order they were injected.
+    pub(crate) fn spans(&self, session: &Id) -> Result<Vec<Span>> {
+        let sql = "SELECT place, receipt_id, text FROM span WHERE session_id = ?1 ORDER BY rowid";
+        let mut statement = self.0.prepare_cached(sql)?;
+        let mut found = statement.query([session.as_str()])?;
+        let mut spans = Vec::new();
+        while let Some(row) = found.next()? {
+            spans.push(rows::span(row)?);
+        }
+        Ok(spans)
+    }
+
+    /// The sessions that would lose injected text if the spans of these receipts were erased.
+    pub(crate) fn sessions_holding(&self, receipts: &[ReceiptId]) -> Result<Vec<Id>> {
+        let mut statement = self.0.prepare("SELECT DISTINCT session_id FROM span WHERE receipt_id = ?1")?;
+        let mut sessions = Vec::new();
+        for receipt in receipts {
+            let found = statement.query_map([receipt.to_hex()], |row| row.get::<_, String>(0))?;
+            for id in found {
+                sessions.push(rows::id(id?)?);
+            }
+        }
+        sessions.sort();
+        sessions.dedup();
+        Ok(sessions)
+    }
+
+    /// Erases the spans of these receipts for good; how many.
+    pub(crate) fn erase_spans(&mut self, receipts: &[ReceiptId]) -> Result<usize> {
+        let erased = self.write(|tx| {
+            let mut statement = tx.prepare("DELETE FROM span WHERE receipt_id = ?1")?;
+            let mut erased = 0;
+            for receipt in receipts {
+                erased += statement.execute([receipt.to_hex()])?;
+            }
+            Ok(erased)
+        })?;
+        self.forget_freed_pages()?;
+        Ok(erased)
+    }
+
+    /// One session.
+    pub(crate) fn session(&self, id: &Id) -> Result<Option<Session>> {
+        let mut statement = self.0.prepare_cached(&format!("{} WHERE id = ?1", rows::SESSIONS))?;
+        statement.query_row([id.as_str()], |row| Ok(rows::session(row))).optional()?.transpose()
+    }
+
+    /// Sessions, the most recently used first.
+    pub(crate) fn sessions(&self, limit: u32) -> Result<Vec<Session>> {
+        let mut statement =
+            self.0.prepare(&format!("{} ORDER BY last_at DESC, id LIMIT ?1", rows::SESSIONS))?;
+        let mut found = statement.query([limit])?;
+        let mut sessions = Vec::new();
+        while let Some(row) = found.next()? {
+            sessions.push(rows::session(row)?);
+        }
+        Ok(sessions)
+    }
+
+    /// The project's most recently used session with at least one event.
+    pub(crate) fn last_session(&self, project: &Id) -> Result<Option<Session>> {
+        let sql = format!(
+            "{} WHERE project_id = ?1 AND events > 0 ORDER BY last_at DESC, id LIMIT 1",
+            rows::SESSIONS
+        );
+        let mut statement = self.0.prepare_cached(&sql)?;
+        statement.query_row([project.as_str()], |row| Ok(rows::session(row))).optional()?.transpose()
+    }
+
+    /// Deletes a session with its events, spans and draft, and overwrites what they held; false where there is none.
+    pub(crate) fn delete_session(&mut self, session: &Id) -> Result<bool> {
+        let found = self.write(|tx| {
+            // The session goes first: the event table refuses deletions as long as its session exists.
+            let found = tx.execute("DELETE FROM session WHERE id = ?1", [session.as_str()])? > 0;
+            for table in ["event", "span", "draft"] {
+                tx.execute(&format!("DELETE FROM {table} WHERE session_id = ?1"), [session.as_str()])?;
+            }
+            Ok(found)
+        })?;
+        self.forget_freed_pages()?;
+        Ok(found)
+    }
+
+    /// Keeps the text in the composer; an empty text removes it.
+    pub(crate) fn save_draft(&mut self, session: &Id, text: &str) -> Result<()> {
+        if text.len() > DRAFT_BYTES_MAX {
+            return Err(ConversationsError::TooLarge { what: "draft", limit: DRAFT_BYTES_MAX });
+        }
+        self.write(|tx| {
+            tx.execute("DELETE FROM draft WHERE session_id = ?1", [session.as_str()])?;
+            if !text.is_empty() {
+                tx.execute(
+                    "INSERT INTO draft(session_id, text) VALUES (?1, ?2)",
+                    params![session.as_str(), text],
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The text last left in the composer.
+    pub(crate) fn load_draft(&self, session: &Id) -> Result<Option<String>> {
+        let sql = "SELECT text FROM draft WHERE session_id = ?1";
+        Ok(self.0.query_row(sql, [session.as_str()], |row| row.get(0)).optional()?)
+    }
+
+    /// One immediate transaction: a deferred one that reads first fails at once when another process writes.
+    fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        let tx = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let done = work(&tx)?;
+        tx.commit()?;
+        Ok(done)
+    }
+
+    /// Deleted text also leaves the write-ahead log.
+    fn forget_freed_pages(&self) -> Result<()> {
+        Ok(self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    }
+}

@@ -1,0 +1,89 @@
+//! Between rows and types.
+
+use std::path::PathBuf;
+
+use agentspine_gate::span::{Place, Span};
+use agentspine_gate::turn::{Host, InstructionHost};
+use agentspine_gate::{Digest, Id, ReceiptId};
+use rusqlite::{Row, Transaction, params};
+
+use super::{ConversationsError, EVENT_BYTES_MAX, Event, EventKind, NewEvent, Result, Session};
+
+/// Every session with its last event. A subquery, so that conditions may name the computed columns.
+pub(super) const SESSIONS: &str = "SELECT * FROM (SELECT id, created_at, project_id, cwd, host, instruction_host, title, \
+     coalesce((SELECT max(seq) FROM event WHERE session_id = id), 0) AS events, \
+     coalesce((SELECT at FROM event WHERE session_id = id ORDER BY seq DESC LIMIT 1), created_at) AS last_at FROM session)";
+
+pub(super) fn last_seq(tx: &Transaction<'_>, session: &Id) -> Result<u64> {
+    let sql =
+        "SELECT coalesce((SELECT max(seq) FROM event WHERE session_id = id), 0) FROM session WHERE id = ?1";
+    let found = tx.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get::<_, i64>(0));
+    match found {
+        Ok(seq) => u64::try_from(seq).map_err(|_| ConversationsError::Corrupt("seq")),
+        Err(rusqlite::Error::QueryReturnedNoRows) => Err(ConversationsError::UnknownSession(session.clone())),
+        Err(cause) => Err(cause.into()),
+    }
+}
+
+pub(super) fn insert_event(tx: &Transaction<'_>, session: &Id, seq: u64, event: &NewEvent) -> Result<()> {
+    let body = event.body.to_string();
+    if body.len() > EVENT_BYTES_MAX {
+        return Err(ConversationsError::TooLarge { what: "event", limit: EVENT_BYTES_MAX });
+    }
+    let seq = i64::try_from(seq).map_err(|_| ConversationsError::Corrupt("seq"))?;
+    let sql = "INSERT INTO event(session_id, seq, kind, at, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+    tx.prepare_cached(sql)?.execute(params![session.as_str(), seq, event.kind.as_str(), event.at, body])?;
+    Ok(())
+}
+
+pub(super) fn insert_span(tx: &Transaction<'_>, session: &Id, span: &Span, at: i64) -> Result<()> {
+    let sql = "INSERT INTO span(session_id, place, receipt_id, text, last_used) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let values = params![session.as_str(), span.place.0.to_hex(), span.receipt.to_hex(), span.text, at];
+    tx.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}
+
+pub(super) fn event(row: &Row<'_>) -> Result<Event> {
+    let seq = u64::try_from(row.get::<_, i64>(0)?).map_err(|_| ConversationsError::Corrupt("seq"))?;
+    let body =
+        serde_json::from_str(row.get_ref(3)?.as_str().map_err(|_| ConversationsError::Corrupt("body"))?)
+            .map_err(|_| ConversationsError::Corrupt("body"))?;
+    Ok(Event { seq, kind: EventKind::of(row.get(1)?), at: row.get(2)?, body })
+}
+
+pub(super) fn span(row: &Row<'_>) -> Result<Span> {
+    let place = Digest::parse(&row.get::<_, String>(0)?).ok_or(ConversationsError::Corrupt("place"))?;
+    let receipt =
+        ReceiptId::parse(&row.get::<_, String>(1)?).ok_or(ConversationsError::Corrupt("receipt"))?;
+    Ok(Span { place: Place(place), receipt, text: row.get(2)? })
+}
+
+pub(super) fn session(row: &Row<'_>) -> Result<Session> {
+    let events =
+        u64::try_from(row.get::<_, i64>("events")?).map_err(|_| ConversationsError::Corrupt("seq"))?;
+    Ok(Session {
+        id: id(row.get("id")?)?,
+        created_at: row.get("created_at")?,
+        last_at: row.get("last_at")?,
+        events,
+        project_id: id(row.get("project_id")?)?,
+        cwd: PathBuf::from(row.get::<_, String>("cwd")?),
+        host: host(&row.get::<_, String>("host")?)?,
+        instruction_host: instruction_host(&row.get::<_, String>("instruction_host")?)?,
+        title: row.get("title")?,
+    })
+}
+
+pub(super) fn id(text: String) -> Result<Id> {
+    Id::new(text).map_err(|_| ConversationsError::Corrupt("id"))
+}
+
+fn host(text: &str) -> Result<Host> {
+    let all = [Host::Agentspine, Host::Claude, Host::Codex, Host::King, Host::Generic];
+    all.into_iter().find(|host| host.as_str() == text).ok_or(ConversationsError::Corrupt("host"))
+}
+
+fn instruction_host(text: &str) -> Result<InstructionHost> {
+    let all = [InstructionHost::Claude, InstructionHost::Codex];
+    all.into_iter().find(|host| host.as_str() == text).ok_or(ConversationsError::Corrupt("instruction host"))
+}

@@ -1,0 +1,125 @@
+//! The file: how it is opened, and what its schema refuses by itself.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::{ConversationsError, Result};
+
+/// `agsc`: marks the file as ours.
+const APPLICATION_ID: i64 = 0x6167_7363;
+/// How long a writer waits for another process.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Steps from one schema to the next; `user_version` counts those done.
+const MIGRATIONS: [&str; 1] = [V1];
+
+/// Events can only be appended, with the next number, to a session that exists, and go only with their session.
+const V1: &str = "
+CREATE TABLE session(
+    id TEXT PRIMARY KEY, created_at INTEGER NOT NULL, project_id TEXT NOT NULL, cwd TEXT NOT NULL,
+    host TEXT NOT NULL, instruction_host TEXT NOT NULL, title TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX session_by_project ON session(project_id);
+CREATE TRIGGER session_fixed BEFORE UPDATE OF id, created_at, project_id, cwd, host, instruction_host ON session
+BEGIN SELECT RAISE(ABORT, 'a session is fixed'); END;
+CREATE TRIGGER session_once BEFORE INSERT ON session WHEN EXISTS (SELECT 1 FROM session WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'the session exists'); END;
+
+CREATE TABLE event(
+    session_id TEXT NOT NULL REFERENCES session(id) DEFERRABLE INITIALLY DEFERRED,
+    seq INTEGER NOT NULL, kind TEXT NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (session_id, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER event_next BEFORE INSERT ON event
+WHEN NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE session_id = NEW.session_id)
+BEGIN SELECT RAISE(ABORT, 'not the next event'); END;
+CREATE TRIGGER event_fixed BEFORE UPDATE ON event
+BEGIN SELECT RAISE(ABORT, 'an event is fixed'); END;
+CREATE TRIGGER event_kept BEFORE DELETE ON event WHEN EXISTS (SELECT 1 FROM session WHERE id = OLD.session_id)
+BEGIN SELECT RAISE(ABORT, 'an event goes only with its session'); END;
+
+CREATE TABLE span(
+    session_id TEXT NOT NULL REFERENCES session(id) DEFERRABLE INITIALLY DEFERRED,
+    place TEXT NOT NULL, receipt_id TEXT NOT NULL, text TEXT NOT NULL, last_used INTEGER NOT NULL,
+    UNIQUE (session_id, place)
+) STRICT;
+CREATE INDEX span_by_receipt ON span(receipt_id);
+CREATE TRIGGER span_fixed BEFORE UPDATE OF session_id, place, receipt_id, text ON span
+BEGIN SELECT RAISE(ABORT, 'a span is fixed'); END;
+CREATE TRIGGER span_once BEFORE INSERT ON span
+WHEN EXISTS (SELECT 1 FROM span WHERE session_id = NEW.session_id AND place = NEW.place)
+BEGIN SELECT RAISE(ABORT, 'the place is taken'); END;
+
+CREATE TABLE draft(session_id TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+/// Opens or creates the file and brings its schema up to date.
+pub(super) fn open(path: &Path) -> Result<Connection> {
+    create_private(path)?;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    known_version(&connection)?;
+    configure(&connection)?;
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// SQLite would create the file with the umask's mode, and its `-wal` and `-shm` copy that mode.
+fn create_private(path: &Path) -> Result<()> {
+    match File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(cause) => Err(ConversationsError::File(cause.kind())),
+    }
+}
+
+fn known_version(connection: &Connection) -> Result<i64> {
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    match (application, found) {
+        (0, 0) => Ok(0),
+        (APPLICATION_ID, found) if (1..=known).contains(&found) => Ok(found),
+        (APPLICATION_ID, found) if found > known => Err(ConversationsError::Newer { found, known }),
+        _ => Err(ConversationsError::Foreign),
+    }
+}
+
+fn configure(connection: &Connection) -> Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // With NORMAL a commit returns before its fsync: what was said could be lost while the call is on its way.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // REPLACE deletes without firing delete triggers unless this is on.
+    connection.pragma_update(None, "recursive_triggers", true)?;
+    connection.pragma_update(None, "secure_delete", true)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    Ok(())
+}
+
+fn migrate(connection: &mut Connection) -> Result<()> {
+    if known_version(connection)? == i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX) {
+        return Ok(());
+    }
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Read again inside: another process may have been faster.
+    let done = usize::try_from(known_version(&tx)?).unwrap_or(usize::MAX);
+    for (step, sql) in MIGRATIONS.iter().enumerate().skip(done) {
+        tx.execute_batch(sql)?;
+        tx.pragma_update(None, "user_version", i64::try_from(step + 1).unwrap_or(i64::MAX))?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.commit()?;
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Promises of the session store.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use agentspine_gate::Digest;
+use agentspine_gate::span::Place;
+use serde_json::json;
+
+use super::*;
+
+struct Store {
+    dir: tempfile::TempDir,
+    conversations: Conversations,
+}
+
+impl Store {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let conversations = Conversations::open(&dir.path().join("conversations.sqlite")).unwrap();
+        Self { dir, conversations }
+    }
+
+    fn with_session(name: &str) -> (Self, Id) {
+        let mut store = Self::new();
+        let id = Id::new(name).unwrap();
+        store.conversations.start_session(&session(name, "project:a", 1000)).unwrap();
+        (store, id)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("conversations.sqlite")
+    }
+
+    fn raw(&self, sql: &str) -> rusqlite::Result<usize> {
+        let raw = Connection::open(self.path()).unwrap();
+        raw.pragma_update(None, "recursive_triggers", true).unwrap();
+        raw.execute(sql, [])
+    }
+}
+
+fn session(name: &str, project: &str, at: i64) -> NewSession {
+    NewSession {
+        id: Id::new(name).unwrap(),
+        created_at: at,
+        project_id: Id::new(project).unwrap(),
+        cwd: PathBuf::from("/src/a"),
+        host: Host::Agentspine,
+        instruction_host: InstructionHost::Claude,
+    }
+}
+
+fn event(kind: EventKind, at: i64, text: &str) -> NewEvent {
+    NewEvent { kind, at, body: json!({ "text": text }) }
+}
+
+fn span(text: &str, receipt: u8) -> Span {
+    Span {
+        place: Place(Digest::of(text.as_bytes())),
+        receipt: ReceiptId([receipt; 16]),
+        text: text.to_owned(),
+    }
+}
+
+#[test]
+fn what_was_appended_is_read_back_in_order_after_a_restart() {
+    let (mut store, id) = Store::with_session("s-1");
+    let first = [event(EventKind::Prompt, 1, "hello"), event(EventKind::Other("later".into()), 2, "x")];
+    assert_eq!(store.conversations.append(&id, &first, &[span("brief", 1)]).unwrap(), 2);
+    assert_eq!(
+        store.conversations.append(&id, &[event(EventKind::Assistant, 3, "hi")], &[span("more", 2)]).unwrap(),
+        3
+    );
+    let again = Conversations::open(&store.path()).unwrap();
+    let events = again.events(&id).unwrap();
+    let seen: Vec<_> =
+        events.iter().map(|e| (e.seq, e.kind.as_str(), e.at, e.body["text"].as_str().unwrap())).collect();
+    assert_eq!(seen, [(1, "prompt", 1, "hello"), (2, "later", 2, "x"), (3, "assistant", 3, "hi")]);
+    assert_eq!(again.spans(&id).unwrap(), [span("brief", 1), span("more", 2)]);
+}
+
+#[test]
+fn an_append_is_all_or_nothing() {
+    let (mut store, id) = Store::with_session("s-1");
+    store.conversations.append(&id, &[event(EventKind::Prompt, 1, "a")], &[span("brief", 1)]).unwrap();
+    let taken = store.conversations.append(&id, &[event(EventKind::Prompt, 2, "b")], &[span("brief", 2)]);
+    assert!(matches!(taken, Err(ConversationsError::Sqlite(_))));
+    assert_eq!(store.conversations.events(&id).unwrap().len(), 1);
+}
+
+#[test]
+fn an_unknown_session_takes_no_event() {
+    let mut store = Store::new();
+    let id = Id::new("s-none").unwrap();
+    let refused = store.conversations.append(&id, &[event(EventKind::Prompt, 1, "a")], &[]);
+    assert!(matches!(refused, Err(ConversationsError::UnknownSession(_))));
+    assert!(matches!(store.conversations.events(&id), Err(ConversationsError::UnknownSession(_))));
+}
+
+#[test]
+fn the_schema_itself_refuses_to_change_replace_skip_or_delete_an_event() {
+    let (mut store, id) = Store::with_session("s-1");
+    store
+        .conversations
+        .append(&id, &[event(EventKind::Prompt, 1, "a"), event(EventKind::Assistant, 2, "b")], &[])
+        .unwrap();
+    for sql in [
+        "UPDATE event SET body = '{}' WHERE seq = 1",
+        "DELETE FROM event WHERE seq = 2",
+        "INSERT OR REPLACE INTO event VALUES ('s-1', 2, 'prompt', 1, '{}')",
+        "INSERT OR IGNORE INTO event VALUES ('s-1', 1, 'prompt', 1, '{}')",
+        "INSERT INTO event VALUES ('s-1', 4, 'prompt', 1, '{}')",
+        "INSERT OR REPLACE INTO session(id, created_at, project_id, cwd, host, instruction_host) \
+         VALUES ('s-1', 1, 'p', '/', 'agentspine', 'claude')",
+        "UPDATE session SET project_id = 'project:b'",
+        "UPDATE span SET text = ''",
+    ] {
+        let changed = store.raw(sql).unwrap_or(0);
+        assert_eq!(changed, 0, "{sql}");
+    }
+    assert_eq!(store.conversations.events(&id).unwrap().len(), 2);
+}
+
+#[test]
+fn two_processes_append_to_one_session_without_a_gap() {
+    let (mut store, id) = Store::with_session("s-1");
+    let path = store.path();
+    let other = id.clone();
+    let thread = std::thread::spawn(move || {
+        let mut mine = Conversations::open(&path).unwrap();
+        for n in 0..50 {
+            mine.append(&other, &[event(EventKind::Prompt, n, "theirs")], &[]).unwrap();
+        }
+    });
+    for n in 0..50 {
+        store.conversations.append(&id, &[event(EventKind::Prompt, n, "ours")], &[]).unwrap();
+    }
+    thread.join().unwrap();
+    let seqs: Vec<u64> = store.conversations.events(&id).unwrap().iter().map(|e| e.seq).collect();
+    assert_eq!(seqs, (1..=100).collect::<Vec<u64>>());
+}
+
+#[test]
+fn the_file_and_its_companions_are_private() {
+    let (mut store, id) = Store::with_session("s-1");
+    store.conversations.append(&id, &[event(EventKind::Prompt, 1, "a")], &[]).unwrap();
+    for entry in std::fs::read_dir(store.dir.path()).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", entry.file_name());
+    }
+}
+
+#[test]
+fn a_newer_schema_and_a_foreign_file_are_refused_and_left_alone() {
+    let (store, _) = Store::with_session("s-1");
+    store.raw("PRAGMA user_version = 99").unwrap();
+    let newer = Conversations::open(&store.path()).err();
+    assert!(matches!(newer, Some(ConversationsError::Newer { found: 99, known: 1 })));
+    store.raw("PRAGMA application_id = 7").unwrap();
+    assert!(matches!(Conversations::open(&store.path()).err(), Some(ConversationsError::Foreign)));
+    let garbage = store.dir.path().join("garbage.sqlite");
+    std::fs::write(&garbage, [b'x'; 4096]).unwrap();
+    assert!(matches!(Conversations::open(&garbage).err(), Some(ConversationsError::Sqlite(26))));
+    assert_eq!(std::fs::read(&garbage).unwrap(), [b'x'; 4096]);
+}
+
+#[test]
+fn a_link_in_place_of_the_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("target"), "").unwrap();
+    std::os::unix::fs::symlink(dir.path().join("target"), dir.path().join("c.sqlite")).unwrap();
+    assert!(Conversations::open(&dir.path().join("c.sqlite")).is_err());
+}
+
+#[test]
+fn sessions_are_listed_by_their_last_use_and_the_last_one_is_of_its_project() {
+    let mut store = Store::new();
+    for (name, project, at) in
+        [("s-old", "project:a", 10), ("s-new", "project:b", 20), ("s-empty", "project:a", 30)]
+    {
+        store.conversations.start_session(&session(name, project, at)).unwrap();
+    }
+    let old = Id::new("s-old").unwrap();
+    store.conversations.append(&old, &[event(EventKind::Prompt, 40, "a")], &[]).unwrap();
+    store.raw("UPDATE session SET title = 'A title' WHERE id = 's-old'").unwrap();
+    let listed = store.conversations.sessions(10).unwrap();
+    let seen: Vec<_> = listed.iter().map(|s| (s.id.as_str(), s.last_at, s.events)).collect();
+    assert_eq!(seen, [("s-old", 40, 1), ("s-empty", 30, 0), ("s-new", 20, 0)]);
+    assert_eq!(store.conversations.sessions(1).unwrap().len(), 1);
+    let last = store.conversations.last_session(&Id::new("project:a").unwrap()).unwrap().unwrap();
+    assert_eq!((last.id.as_str(), last.title.as_deref()), ("s-old", Some("A title")));
+    assert_eq!(store.conversations.last_session(&Id::new("project:b").unwrap()).unwrap(), None);
+}
+
+#[test]
+fn a_deleted_session_leaves_no_text_in_any_file() {
+    let (mut store, id) = Store::with_session("s-1");
+    store
+        .conversations
+        .append(&id, &[event(EventKind::Prompt, 1, "canary-event")], &[span("canary-span", 1)])
+        .unwrap();
+    store.conversations.save_draft(&id, "canary-draft").unwrap();
+    assert!(store.conversations.delete_session(&id).unwrap());
+    assert!(!store.conversations.delete_session(&id).unwrap());
+    assert_eq!(store.conversations.session(&id).unwrap(), None);
+    for entry in std::fs::read_dir(store.dir.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(6).any(|window| window == b"canary"));
+    }
+}
+
+#[test]
+fn spans_of_a_receipt_are_found_and_erased_at_once() {
+    let (mut store, id) = Store::with_session("s-1");
+    store
+        .conversations
+        .append(&id, &[event(EventKind::Prompt, 1, "a")], &[span("x", 1), span("y", 2)])
+        .unwrap();
+    let gone = [ReceiptId([1; 16]), ReceiptId([9; 16])];
+    assert_eq!(store.conversations.sessions_holding(&gone).unwrap(), std::slice::from_ref(&id));
+    assert_eq!(store.conversations.erase_spans(&gone).unwrap(), 1);
+    assert_eq!(store.conversations.spans(&id).unwrap(), [span("y", 2)]);
+}
+
+#[test]
+fn a_draft_is_kept_until_it_is_empty() {
+    let mut store = Store::new();
+    let id = Id::new("new").unwrap();
+    assert_eq!(store.conversations.load_draft(&id).unwrap(), None);
+    store.conversations.save_draft(&id, "half a\nthought").unwrap();
+    store.conversations.save_draft(&id, "a whole thought").unwrap();
+    assert_eq!(store.conversations.load_draft(&id).unwrap().as_deref(), Some("a whole thought"));
+    store.conversations.save_draft(&id, "").unwrap();
+    assert_eq!(store.conversations.load_draft(&id).unwrap(), None);
+}
+
+#[test]
+fn limits_refuse_before_anything_is_written() {
+    let (mut store, id) = Store::with_session("s-1");
+    let huge = "x".repeat(DRAFT_BYTES_MAX + 1);
+    assert!(matches!(store.conversations.save_draft(&id, &huge), Err(ConversationsError::TooLarge { .. })));
+    let huge = "x".repeat(EVENT_BYTES_MAX);
+    let refused = store.conversations.append(&id, &[event(EventKind::Prompt, 1, &huge)], &[]);
+    assert!(matches!(refused, Err(ConversationsError::TooLarge { .. })));
+    assert!(store.conversations.events(&id).unwrap().is_empty());
+}

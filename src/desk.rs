@@ -1,0 +1,109 @@
+//! The desk: one thread owns the gate and the conversation store; everybody else asks it by channel.
+//!
+//! The thread opens them itself, so the screen paints before any database is touched. Work that was asked for runs to its
+//! end even where nobody waits for the answer any more: a receipt is never left half spent.
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use agentspine_gate::seams::Seams;
+use agentspine_gate::span::Span;
+use agentspine_gate::{Detail, Gate, Id, Refusal};
+use tokio::sync::oneshot;
+
+use crate::chat::log::LogEvent;
+use crate::conversations::{Conversations, ConversationsError, NewSession};
+
+/// What the desk's thread owns.
+pub(crate) struct Drawer {
+    /// The gate.
+    pub gate: Gate,
+    /// The conversation store.
+    pub conversations: Conversations,
+    /// Time.
+    pub seams: Seams,
+}
+
+impl Drawer {
+    /// Starts a session, unless it is there already.
+    pub(crate) fn begin(&mut self, session: &NewSession) -> Result<(), Refusal> {
+        match self.conversations.session(&session.id).map_err(store)? {
+            Some(_) => Ok(()),
+            None => self.conversations.start_session(session).map_err(store),
+        }
+    }
+
+    /// Appends an event, with the span its call injects; durable when it returns.
+    pub(crate) fn keep(&mut self, session: &Id, event: &LogEvent, span: Option<&Span>) -> Result<(), Refusal> {
+        let stored = event.stored(self.seams.clock.wall_ms());
+        let spans: Vec<Span> = span.into_iter().cloned().collect();
+        self.conversations.append(session, &[stored], &spans).map(drop).map_err(store)
+    }
+
+    /// What a session's log and spans hold.
+    pub(crate) fn read(&self, session: &Id) -> Result<(Vec<LogEvent>, Vec<Span>), Refusal> {
+        let events = self.conversations.events(session).map_err(store)?;
+        let spans = self.conversations.spans(session).map_err(store)?;
+        Ok((events.into_iter().filter_map(LogEvent::read).collect(), spans))
+    }
+}
+
+/// The conversation store is part of the path: a call whose prompt cannot be kept is not made.
+pub(crate) fn store(error: ConversationsError) -> Refusal {
+    Refusal::new(Detail::StateDir, format!("The conversation store: {error}"), "Check disk space and rights, then: agentspine doctor")
+}
+
+type Job = Box<dyn FnOnce(Result<&mut Drawer, &Refusal>) + Send>;
+
+/// A handle to the desk's thread. Dropping the last one ends the thread.
+pub(crate) struct Desk {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Desk {
+    /// Starts the thread; `open` runs on it. What `open` refuses is the answer to every question.
+    pub(crate) fn start(open: impl FnOnce() -> Result<Drawer, Refusal> + Send + 'static) -> std::io::Result<Self> {
+        let (jobs, inbox) = mpsc::channel::<Job>();
+        let work = move || {
+            let mut drawer = open();
+            for job in inbox {
+                job(drawer.as_mut().map_err(|refusal| &*refusal));
+            }
+        };
+        let thread = std::thread::Builder::new().name("desk".to_owned()).spawn(work)?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    /// Runs `work` on the desk's thread and waits for its answer.
+    pub(crate) async fn ask<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Drawer) -> Result<R, Refusal> + Send + 'static,
+    ) -> Result<R, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        let job: Job = Box::new(move |drawer| {
+            // A dropped receiver means that nobody waits for the answer; the work itself is done.
+            let _ = reply.send(drawer.map_err(Clone::clone).and_then(work));
+        });
+        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if !sent {
+            return Err(gone());
+        }
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Drop for Desk {
+    /// Lets the thread finish what it was asked, then joins it.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panicked thread has already reported itself; there is nothing left to join.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone() -> Refusal {
+    Refusal::new(Detail::JournalIo, "The gate stopped working in this process.", "Start again: agentspine chat --continue")
+}

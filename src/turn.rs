@@ -1,0 +1,99 @@
+//! THE PATH: the steps of a call in order. No other way leads to a model.
+
+use std::sync::Arc;
+
+use agentspine_gate::instructions::Listed;
+use agentspine_gate::receipt::Admitted;
+use agentspine_gate::receipt::claims::Claims;
+use agentspine_gate::recall::Outcome;
+use agentspine_gate::span::{Draft, Span};
+use agentspine_gate::turn::TurnRequest;
+use agentspine_gate::{ReceiptId, Refusal, admit};
+use agentspine_recall::Providers;
+
+use crate::chat::cancel::Cancel;
+use crate::chat::log::LogEvent;
+use crate::desk::Desk;
+
+/// The rooms a call passes through before the model.
+pub(crate) struct Rooms {
+    /// Gate and conversation store.
+    pub desk: Desk,
+    /// Retrieval.
+    pub providers: Providers,
+}
+
+/// One call, as its host is about to make it.
+pub(crate) struct Call {
+    /// Who, where, which.
+    pub request: TurnRequest,
+    /// The body without injected text.
+    pub draft: Draft,
+    /// The conversation's spans so far.
+    pub spans: Arc<Vec<Span>>,
+    /// What the conversation keeps before the call, once its receipt is known: the prompt, or tool results.
+    pub event: Box<dyn FnOnce(ReceiptId) -> LogEvent + Send>,
+}
+
+/// A call that passed, and what is worth showing of it.
+pub(crate) struct Passed {
+    /// The one value the model client accepts.
+    pub admitted: Admitted,
+    /// What its receipt binds.
+    pub claims: Claims,
+    /// What the providers said.
+    pub outcomes: Vec<Outcome>,
+    /// Every instruction file looked at.
+    pub listed: Vec<Listed>,
+    /// What this call added to the conversation.
+    pub span: Option<Span>,
+}
+
+/// Why a call did not pass.
+pub(crate) enum Stopped {
+    /// Something required failed.
+    Refused(Refusal),
+    /// The person cancelled before the receipt was spent.
+    Cancelled,
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Walks the path: bind, plan, recall, compose, issue, keep, consume, admit.
+pub(crate) async fn walk(rooms: &Rooms, call: Call, cancel: &Cancel) -> Result<Passed, Stopped> {
+    let Call { request, draft, spans, event } = call;
+    let desk = &rooms.desk;
+
+    let ask = request.clone();
+    let plan = desk.ask(move |at| at.gate.bind(ask).and_then(|bound| at.gate.plan(bound))).await?;
+    let listed = plan.snapshot().listed.clone();
+    let outcomes = agentspine_recall::run(plan.queries().to_vec(), &rooms.providers, cancel.listener()).await;
+
+    let heard = outcomes.clone();
+    let (composed, prepared) = desk
+        .ask(move |at| {
+            let composed = at.gate.compose(plan, &heard, &draft, &spans)?;
+            let prepared = at.gate.issue(&composed)?;
+            Ok((composed, prepared))
+        })
+        .await?;
+    let (claims, span) = (composed.claims().clone(), composed.span().cloned());
+    if cancel.is_cancelled() {
+        desk.ask(move |at| at.gate.void(prepared)).await?;
+        return Err(Stopped::Cancelled);
+    }
+
+    let kept = span.clone();
+    let admitted = desk
+        .ask(move |at| {
+            at.keep(&request.scope.session_id, &event(prepared.id()), kept.as_ref())?;
+            let consumed = at.gate.consume(prepared, &composed, &request)?;
+            admit(consumed, composed)
+        })
+        .await?;
+    Ok(Passed { admitted, claims, outcomes, listed, span })
+}
