@@ -178,7 +178,7 @@ impl Gate {
     fn issue_as(&mut self, composed: &Composed) -> Result<Receipt<Prepared>, Refusal> {
         let mut claims = composed.claims.clone();
         let wall = self.seams.clock.wall_ms();
-        claims.kid = self.vault.keyring().current().kid.clone();
+        claims.kid.clone_from(&self.vault.keyring().current().kid);
         claims.created_at = rfc3339(wall);
         claims.expires_at = rfc3339(wall.saturating_add_unsigned(VALIDITY_MS));
         claims.boot = self.seams.clock.boot_id();

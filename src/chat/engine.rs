@@ -168,7 +168,7 @@ impl Engine {
     ) {
         self.turns += 1;
         say(out, ChatEvent::Started { turn: self.turns, prompt: prompt.clone() });
-        let end = self.turn(&prompt, retry_of, out, cancel).await;
+        let end = Box::pin(self.turn(&prompt, retry_of, out, cancel)).await;
         self.keep(LogEvent::TurnEnd).await;
         say(out, ChatEvent::Ended(end));
     }
@@ -196,12 +196,12 @@ impl Engine {
             let (answer, heard) = self.call(passed, out, cancel).await;
             let blocks = answer.into_blocks();
             shown |= !blocks.is_empty();
-            let stop = match self.close(receipt, blocks.clone(), heard, prompt, shown).await {
-                Ok(stop) => stop,
+            let reason = match self.close(receipt, blocks.clone(), heard, prompt, shown).await {
+                Ok(reason) => reason,
                 Err(end) => return end,
             };
             let calls = tools::calls(&blocks);
-            if stop != StopReason::ToolUse || calls.is_empty() || budget.rounds == 0 {
+            if reason != StopReason::ToolUse || calls.is_empty() || budget.rounds == 0 {
                 return End::Done;
             }
             step = Step::Answer(self.run_tools(calls, &mut budget, out).await);

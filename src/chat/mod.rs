@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ChatArgs, config: &Config, report: &mut Report) -> Resu
                 )
             },
         )?;
-    let opening = compose::opening(config, &binding.cwd)?;
+    let opening = compose::opening(config, &binding.cwd);
     let prompt = one_prompt(args)?;
     runtime.block_on(async {
         match prompt {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentspine_gate::ReceiptId;
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
 use agentspine_tui::{
@@ -14,7 +15,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
 use super::cancel::Cancel;
-use super::engine::{Binding, ChatEvent, Engine};
+use super::engine::{Binding, ChatEvent, End, Engine};
 use super::log::{self, LogEvent};
 use super::pick::{self, Choice};
 use super::terminal::Terminal;
@@ -72,6 +73,9 @@ struct Screen<'a> {
     cancel: Option<Cancel>,
     found: Option<Target>,
     draft: Option<(String, Instant)>,
+    /// Which turn each receipt of this session belongs to.
+    turns: receipts::Turns,
+    latest: Option<ReceiptId>,
     dirty: bool,
 }
 
@@ -108,6 +112,8 @@ impl<'a> Screen<'a> {
             cancel: None,
             found: None,
             draft: None,
+            turns: receipts::Turns::new(),
+            latest: None,
             dirty: true,
         })
     }
@@ -155,8 +161,9 @@ impl<'a> Screen<'a> {
         let mut turn = 0;
         for event in events {
             match event {
-                LogEvent::Prompt { text, .. } => {
+                LogEvent::Prompt { text, receipt } => {
                     turn += 1;
+                    self.turns.insert(*receipt, turn);
                     self.app(AppEvent::TurnStarted { turn, prompt: text.clone() });
                 }
                 LogEvent::Assistant { blocks, .. } => {
@@ -202,8 +209,15 @@ impl<'a> Screen<'a> {
 
     fn app(&mut self, event: AppEvent) {
         self.dirty = true;
-        // Effects of news are asked for by keys only; none comes back here.
-        let _ = update(&mut self.state, Event::from(event));
+        for effect in update(&mut self.state, Event::from(event)) {
+            match effect {
+                Effect::LoadReceipts => self.ask(receipts::Wanted::List(self.turns.clone())),
+                Effect::ShowReceipt(id) => self.ask(receipts::Wanted::One(id)),
+                Effect::SaveDraft(text) => self.draft = Some((text, Instant::now() + DRAFT_PAUSE)),
+                // Everything else is asked for by keys only.
+                _ => {}
+            }
+        }
     }
 
     async fn follow(
@@ -229,7 +243,7 @@ impl<'a> Screen<'a> {
                                 // A parked reader would steal the editor's keys.
                                 drop(std::mem::replace(&mut keys, EventStream::new()));
                             }
-                            if let Next::Quit = self.perform(effect, terminal).await? {
+                            if let Next::Quit = self.perform(effect, terminal)? {
                                 return self.leave().await;
                             }
                         }
@@ -262,6 +276,7 @@ impl<'a> Screen<'a> {
             News::App(event) => vec![event],
             News::Found(server) => self.found(&server),
             News::Chat(event) => {
+                self.follow_receipt(&event);
                 let config = self.config;
                 show::events(event, &|path| config.short_path(path))
             }
@@ -281,7 +296,26 @@ impl<'a> Screen<'a> {
         }
     }
 
-    async fn perform(&mut self, effect: Effect, terminal: &mut Terminal) -> Result<Next, Failure> {
+    /// The newest receipt's line in the pane, when it is spent and when its call ended.
+    fn follow_receipt(&mut self, event: &ChatEvent) {
+        match event {
+            ChatEvent::Passed(view) => {
+                self.turns.insert(view.claims.id, view.turn);
+                self.latest = Some(view.claims.id);
+            }
+            ChatEvent::Ended(End::Refused { turn, refusal, .. }) => {
+                self.latest = refusal.receipt;
+                self.turns.extend(refusal.receipt.map(|id| (id, *turn)));
+            }
+            ChatEvent::Ended(_) => {}
+            _ => return,
+        }
+        if let Some(id) = self.latest {
+            self.ask(receipts::Wanted::Row(id, self.turns.clone()));
+        }
+    }
+
+    fn perform(&mut self, effect: Effect, terminal: &mut Terminal) -> Result<Next, Failure> {
         match effect {
             Effect::Send { prompt } => self.start(|cancel| Command::Prompt(prompt, cancel)),
             Effect::Retry { .. } => self.start(Command::Retry),
@@ -290,20 +324,17 @@ impl<'a> Screen<'a> {
                     cancel.cancel();
                 }
             }
-            Effect::LoadReceipts => self.ask(receipts::Wanted::List),
+            Effect::LoadReceipts => self.ask(receipts::Wanted::List(self.turns.clone())),
             Effect::ShowReceipt(id) => self.ask(receipts::Wanted::One(id)),
             Effect::VerifyReceipt(id) => self.ask(receipts::Wanted::Verdict(id)),
-            Effect::ChooseInstructionHost(host) => self.command(Command::Host(match host {
-                data::InstructionHost::Claude => InstructionHost::Claude,
-                data::InstructionHost::Codex => InstructionHost::Codex,
-            })),
+            Effect::ChooseInstructionHost(host) => self.bind_host(host),
             Effect::ChooseModel(index) => self.choose_model(index),
             Effect::AcceptServer(yes) => self.accept(yes),
             Effect::SaveDraft(text) => self.draft = Some((text, Instant::now() + DRAFT_PAUSE)),
             Effect::Copy(text) => editor::copy(&text),
             Effect::OpenEditor(text) => self.edit(&text, terminal)?,
             Effect::Suspend => {
-                terminal.leave();
+                Terminal::leave();
                 editor::suspend();
                 terminal.retake().map_err(|error| no_terminal(&error))?;
             }
@@ -312,6 +343,18 @@ impl<'a> Screen<'a> {
             Effect::Quit => return Ok(Next::Quit),
         }
         Ok(Next::Go)
+    }
+
+    /// Binds the chosen host and keeps the choice, so that it is asked for once.
+    fn bind_host(&mut self, host: data::InstructionHost) {
+        let host = match host {
+            data::InstructionHost::Claude => InstructionHost::Claude,
+            data::InstructionHost::Codex => InstructionHost::Codex,
+        };
+        self.command(Command::Host(host));
+        if let Err(failure) = self.config.keep_instruction_host(host) {
+            self.notice(&failure);
+        }
     }
 
     fn start(&mut self, command: impl FnOnce(Cancel) -> Command) {
@@ -375,7 +418,7 @@ impl<'a> Screen<'a> {
     }
 
     fn edit(&mut self, text: &str, terminal: &mut Terminal) -> Result<(), Failure> {
-        terminal.leave();
+        Terminal::leave();
         let edited = editor::edit(text, self.config.ui.editor.as_deref());
         terminal.retake().map_err(|error| no_terminal(&error))?;
         match edited {
