@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use agentspine_gate::journal::{ReceiptRecord, ReceiptState};
+use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::{Id, ReceiptId};
 use agentspine_tui::{self as data, AppEvent, Level, ReceiptDetail, ReceiptRow, Verdict};
 use serde_json::Value;
@@ -150,9 +151,15 @@ fn detail(record: &ReceiptRecord) -> ReceiptDetail {
         record.issued.as_ref().or(record.refused.first()).map(|entry| entry.body.clone()).unwrap_or_default();
     let mut fields =
         vec![("state".to_owned(), record.state.as_str().to_owned()), ("call".to_owned(), call(record))];
-    flatten("", body.get("claims").unwrap_or(&body), &mut fields);
+    flatten("", &readable(&body), &mut fields);
     let json = serde_json::to_string_pretty(&body).unwrap_or_default();
     ReceiptDetail { id: record.id.to_hex(), fields, verify: None, json }
+}
+
+/// The claims in the order they are declared, which is the order a person asks for them; else the whole body.
+fn readable(body: &Value) -> Value {
+    let claims = body.get("claims").and_then(|claims| serde_json::from_value::<Claims>(claims.clone()).ok());
+    claims.and_then(|claims| serde_json::to_value(claims).ok()).unwrap_or_else(|| body.clone())
 }
 
 /// Every bound field as one line, nested names joined by dots.
