@@ -103,12 +103,12 @@ impl Run {
                 say(" ");
                 std::thread::sleep(std::time::Duration::from_millis(20));
             },
-            _ => self.loud(mode),
+            _ => Self::loud(mode),
         }
     }
 
     /// Modes that print too much or exit badly.
-    fn loud(&self, mode: &str) {
+    fn loud(mode: &str) {
         match mode {
             "flood-stdout" => flood(&mut std::io::stdout()),
             "flood-stderr" => flood(&mut std::io::stderr()),
@@ -136,12 +136,12 @@ impl Run {
                 // Rust's own handler takes the first SIGSEGV and steps aside for the second.
                 (0..2).for_each(|_| raise(signal).unwrap());
             }
-            _ => self.garbled(mode),
+            _ => Self::garbled(mode),
         }
     }
 
     /// Modes that print something that is no valid result.
-    fn garbled(&self, mode: &str) {
+    fn garbled(mode: &str) {
         let answer = Self::answer();
         let with = |claim: &str| answer.replace("evil-claim", claim);
         let text = match mode {
