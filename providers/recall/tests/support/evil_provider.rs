@@ -1,7 +1,13 @@
 //! A provider that misbehaves on demand: `evil-provider MODE MARKER [DIGEST]`.
 //!
 //! The marker stands in the command line of everything it starts, so a test can find survivors in `/proc`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::zombie_processes)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::zombie_processes,
+    clippy::disallowed_methods
+)]
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio, exit};
