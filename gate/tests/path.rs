@@ -74,6 +74,7 @@ impl Desk {
             prompt: prompt.to_owned(),
             parent: None,
             retry_of: None,
+            client_body_digest: Digest::of(&self.draft(prompt).body),
             endpoint: "http://127.0.0.1:1/v1/messages".into(),
             model: "m".into(),
         }
