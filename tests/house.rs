@@ -8,3 +8,4 @@ mod receipts;
 mod rules;
 mod sessions;
 mod support;
+mod test_door;

@@ -66,7 +66,7 @@ fn a_delivery_is_consumed_once_for_ever_but_only_within_its_host_and_session() {
         let (session, delivery, body) = (id(session), id(delivery), json!({}));
         let spent =
             Consumption { receipt: receipt(n), host, session: &session, delivery: &delivery, body: &body };
-        vault.consume(&spent).map(drop).map_err(|refusal| refusal.detail)
+        vault.consume_by_test_door(&spent).map(drop).map_err(|refusal| refusal.detail)
     };
     assert_eq!(attempt(1, "claude", "s", "d"), Ok(()));
     assert_eq!(attempt(2, "claude", "s", "d"), Err(Detail::Replay));
