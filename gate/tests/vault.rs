@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentspine_gate::journal::{
-    ChainReport, Consumption, INCIDENTS_PER_RECEIPT_MAX, JOURNAL_KEEP_MS, Limits, Pruned, ReceiptState,
+    ChainReport, Consumption, INCIDENTS_PER_RECEIPT_MAX, JOURNAL_KEEP_MS, Limits, Pruned, ReceiptState, Reset, ResetRules,
     RowKind, Signed, Vault,
 };
 use agentspine_gate::receipt::canonical;
@@ -353,7 +353,8 @@ fn a_reset_keeps_the_old_files_aside_and_ends_other_handles() {
     let mut other = home.vault();
     issue(&mut other, receipt(1));
     let old_id = other.journal_id().to_owned();
-    let aside = Vault::reset(&home.dir, &home.seams).unwrap();
+    let Reset { aside, rules } = Vault::reset(&home.dir, &home.seams).unwrap();
+    assert_eq!(rules, ResetRules::None);
     assert_eq!(aside, home.dir.gate_dir().join(format!("old-{WALL_MS}")));
     let mut kept: Vec<_> =
         aside.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -371,7 +372,7 @@ fn a_reset_keeps_the_old_files_aside_and_ends_other_handles() {
     // The stale handle's end removes nothing of the new journal.
     drop(other);
     assert_eq!(chain(&home).consumed, 1);
-    assert_ne!(Vault::reset(&home.dir, &home.seams).unwrap(), aside);
+    assert_ne!(Vault::reset(&home.dir, &home.seams).unwrap().aside, aside);
 }
 
 #[test]

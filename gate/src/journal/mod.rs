@@ -2,7 +2,7 @@
 //!
 //! Map: [`Vault`] is keyring, journal and anchor in one hand, all naming each other. `open` brings them together or
 //! refuses; `schema` is the file, `chain` its rows, `anchor` the file beside it, `record` what people see of a receipt,
-//! `upkeep` verification, pruning and key rotation, `care` check and reset.
+//! `upkeep` verification, pruning and key rotation, `care` check, `reset` starting anew.
 //!
 //! Invariants: a consumption is committed with a flush, then the anchor is raised with a flush, and only then is it
 //! returned. Each write first checks that the chain continues from the anchor and from what this handle saw before. A
@@ -18,6 +18,7 @@ mod chain;
 mod fault;
 mod open;
 mod record;
+mod reset;
 mod schema;
 mod upkeep;
 
@@ -36,6 +37,7 @@ use anchor::{Anchor, Mark};
 pub use care::Finding;
 use chain::{Envelope, IssuedBody, genesis, sql_seq};
 pub use chain::{RowKind, Signed};
+pub use reset::{Reset, ResetRules};
 pub use record::{Entry, LIST_MAX, RECEIPT_VALID_MS, ReceiptRecord, ReceiptState};
 pub use upkeep::{ChainReport, JOURNAL_KEEP_MS, Pruned};
 
@@ -126,6 +128,12 @@ impl Vault {
     /// The keyring as last loaded.
     pub fn keyring(&self) -> &Keyring {
         &self.keys.ring
+    }
+
+    /// The keyring, loaded again where its file changed: another process may have rotated the key.
+    pub(crate) fn newest_keyring(&mut self) -> Result<&Keyring, Refusal> {
+        self.keys.refresh(&self.dir)?;
+        Ok(&self.keys.ring)
     }
 
     /// Signs canonical claims with the current key, re-reading the keyring where it changed.

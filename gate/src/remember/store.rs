@@ -1,22 +1,18 @@
 //! `<state>/gate/remember.sqlite`: the operations of Must-Remember, each one immediate transaction.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use serde::Serialize;
 
+use super::file::{alone, connect, own_file, unusable};
 use super::rows::{self, Candidate, CandidateStatus, Entry, EntryStatus, Event, Image, Keys, Row};
 use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberScope};
-use crate::failure::{Detail, Refusal};
+use crate::failure::Refusal;
 use crate::ids::{Digest, Id, hex};
 use crate::receipt::keyring::Keyring;
 use crate::screen::{Refused, neutralise, screen};
 
-/// How long a writer waits for another one, milliseconds.
-const BUSY_MS: u64 = 5000;
 /// Kind of a rule that names none (upstream's).
 const KIND_DEFAULT: &str = "critical";
 
@@ -161,15 +157,7 @@ impl From<rusqlite::Error> for RememberError {
 impl RememberStore {
     /// Opens the store, making an empty one (0600) where there is none. Rows are verified when they are read.
     pub fn open(path: &Path, keyring: &Keyring) -> Result<Self, Refusal> {
-        // Two first starts at once must not both make the table.
-        let lock = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path.with_extension("lock"));
-        let _lock =
-            lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(|e| unusable(&e.kind().to_string()))?;
+        let _alone = alone(path)?;
         own_file(path)?;
         let db = connect(path).map_err(|e| rows::unreadable(&e))?;
         let version = |name| {
@@ -190,6 +178,15 @@ impl RememberStore {
         );
         db.execute_batch(&table).map_err(|e| rows::unreadable(&e))?;
         Ok(Self { db, keys: Keys::of(keyring) })
+    }
+
+    /// Takes up a rotation that another process made; whether there was one.
+    pub(crate) fn follow(&mut self, keyring: &Keyring) -> bool {
+        let rotated = !self.keys.led_by(&keyring.current().kid);
+        if rotated {
+            self.keys = Keys::of(keyring);
+        }
+        rotated
     }
 
     /// Makes a pending candidate, or finds the one that has the same claim and scope.
@@ -480,48 +477,4 @@ fn short_id(prefix: &str, digest: &Digest) -> Result<Id, RememberError> {
 
 fn id(text: &str) -> Result<Id, RememberError> {
     Ok(Id::new(text).map_err(|_| rusqlite::Error::InvalidQuery)?)
-}
-
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let db = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
-    db.busy_timeout(std::time::Duration::from_millis(BUSY_MS))?;
-    db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    // No deleted text in temporary files, free pages or page gaps; no functions from a foreign schema.
-    db.execute_batch(
-        "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA recursive_triggers = ON; \
-         PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;",
-    )?;
-    db.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))?;
-    Ok(db)
-}
-
-/// Makes the file 0600 before SQLite opens it, or judges the one that stands there. A file that exists is never opened
-/// here: closing it again would drop the locks of this process's other connections (fcntl locks belong to the process).
-fn own_file(path: &Path) -> Result<(), Refusal> {
-    match File::options().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => return Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(e) => return Err(unusable(&e.kind().to_string())),
-    }
-    let meta = path.symlink_metadata().map_err(|e| unusable(&e.kind().to_string()))?;
-    if !meta.is_file() {
-        return Err(unusable("it is not a regular file"));
-    }
-    if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
-        return Err(unusable("others own it or may read it; `chmod 600` it"));
-    }
-    Ok(())
-}
-
-fn unusable(why: &str) -> Refusal {
-    Refusal::new(
-        Detail::StateDir,
-        format!(
-            "The Must-Remember store (gate/remember.sqlite in the state directory) cannot be used: {why}."
-        ),
-        "See `agentspine state check`.",
-    )
 }
