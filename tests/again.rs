@@ -18,7 +18,11 @@ fn a_prompt_whose_call_failed_can_be_typed_again_and_resumed_as_often_as_the_per
     let chat = ["chat", "--plain", "--instruction-host", "claude", "--model", &model];
     let twice = home.run_with_stdin(&chat, "hello\nhello\n");
     assert_eq!(twice.code, 20, "{}\n{}", twice.out, twice.err);
-    assert!(!twice.err.contains("preflight-failed") && !twice.err.contains("receipt-failed"), "{}", twice.err);
+    assert!(
+        !twice.err.contains("preflight-failed") && !twice.err.contains("receipt-failed"),
+        "{}",
+        twice.err
+    );
     let again = home.run_with_stdin(&[&chat[..], &["--continue"]].concat(), "hello\n");
     assert_eq!(again.code, 20, "{}\n{}", again.out, again.err);
     assert!(home.ok(&["receipts", "verify"]).starts_with("3 consumed receipts"));

@@ -21,7 +21,10 @@ fn holds_mark(program: &Path) -> bool {
 
 #[test]
 fn a_plain_build_does_not_switch_the_test_door_on() {
-    assert!(tree("agentspine-gate", "normal,dev,features").contains("test-door"), "the control finds nothing");
+    assert!(
+        tree("agentspine-gate", "normal,dev,features").contains("test-door"),
+        "the control finds nothing"
+    );
     let plain = tree("agentspine", "normal,build,features");
     assert!(plain.contains("agentspine-gate") && !plain.contains("test-door"), "{plain}");
 }
@@ -32,7 +35,8 @@ fn a_plain_build_does_not_switch_the_test_door_on() {
 fn the_binary_does_not_hold_the_test_door() {
     assert!(holds_mark(&std::env::current_exe().unwrap()), "the control finds nothing");
     let built = PathBuf::from(env!("CARGO_BIN_EXE_agentspine"));
-    let release = built.parent().and_then(Path::parent).map(|target| target.join("release/agentspine")).unwrap();
+    let release =
+        built.parent().and_then(Path::parent).map(|target| target.join("release/agentspine")).unwrap();
     for program in [built, release].iter().filter(|program| program.exists()) {
         assert!(!holds_mark(program), "{} holds the test door", program.display());
     }

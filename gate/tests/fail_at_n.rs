@@ -137,7 +137,10 @@ fn a_turn_in_which_any_one_call_to_the_machine_fails_is_refused_or_unharmed_and_
             Err(refusal) => {
                 refused += 1;
                 assert!(burnt && expected(refusal.detail), "call {n}: {}", refusal.key());
-                assert!(!refusal.advice.is_empty() && !refusal.message.contains("CANARY"), "call {n}: {refusal:?}");
+                assert!(
+                    !refusal.advice.is_empty() && !refusal.message.contains("CANARY"),
+                    "call {n}: {refusal:?}"
+                );
                 let record = refusal.receipt.map(|id| desk.gate.vault().record(id).unwrap());
                 let spent = record.flatten().is_some_and(|record| record.consumed.is_some());
                 // Spent and then refused happens only where the anchor could not be raised; nothing was sent either way.

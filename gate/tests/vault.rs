@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentspine_gate::journal::{
-    ChainReport, Consumption, INCIDENTS_PER_RECEIPT_MAX, JOURNAL_KEEP_MS, Limits, Pruned, ReceiptState, Reset, ResetRules,
-    RowKind, Signed, Vault,
+    ChainReport, Consumption, INCIDENTS_PER_RECEIPT_MAX, JOURNAL_KEEP_MS, Limits, Pruned, ReceiptState,
+    Reset, ResetRules, RowKind, Signed, Vault,
 };
 use agentspine_gate::receipt::canonical;
 use agentspine_gate::seams::Rng;

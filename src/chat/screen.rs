@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentspine_gate::ReceiptId;
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
-use agentspine_tui::{self as data, AppEvent, Effect, Event, Level, Setup, State, Theme, tick_ms, update, view};
+use agentspine_tui::{
+    self as data, AppEvent, Effect, Event, Level, Setup, State, Theme, tick_ms, update, view,
+};
 use crossterm::event::EventStream;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
 use super::cancel::Cancel;
-use super::engine::{Binding, ChatEvent, Engine};
+use super::engine::{Binding, ChatEvent, End, Engine};
 use super::log::{self, LogEvent};
 use super::pick::{self, Choice};
 use super::terminal::Terminal;
@@ -35,7 +38,12 @@ enum Command {
 }
 
 /// Runs the full-screen chat until the person leaves.
-pub(super) async fn run(args: &ChatArgs, config: &Config, opening: Opening, binding: Binding) -> Result<(), Failure> {
+pub(super) async fn run(
+    args: &ChatArgs,
+    config: &Config,
+    opening: Opening,
+    binding: Binding,
+) -> Result<(), Failure> {
     let choice = pick::choose(config)?;
     let mut terminal = Terminal::take().map_err(|error| no_terminal(&error))?;
     let (news, inbox) = mpsc::unbounded_channel();
@@ -65,6 +73,9 @@ struct Screen<'a> {
     cancel: Option<Cancel>,
     found: Option<Target>,
     draft: Option<(String, Instant)>,
+    /// Which turn each receipt of this session belongs to.
+    turns: receipts::Turns,
+    latest: Option<ReceiptId>,
     dirty: bool,
 }
 
@@ -92,7 +103,19 @@ impl<'a> Screen<'a> {
         let theme = Theme { ascii: config.ui.ascii, no_color: config.ui.no_color, still: false };
         let (place, session) = (config.short_path(&binding.cwd), binding.scope.session_id.to_string());
         let state = State::new(Setup { theme, place, session, size });
-        Ok(Self { config, state, news, choice, work: None, cancel: None, found: None, draft: None, dirty: true })
+        Ok(Self {
+            config,
+            state,
+            news,
+            choice,
+            work: None,
+            cancel: None,
+            found: None,
+            draft: None,
+            turns: receipts::Turns::new(),
+            latest: None,
+            dirty: true,
+        })
     }
 
     fn draw(&mut self, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -101,7 +124,12 @@ impl<'a> Screen<'a> {
     }
 
     /// Opens the session, starts the engine's task, and says which model answers.
-    async fn begin(&mut self, args: &ChatArgs, rooms: Arc<Rooms>, mut binding: Binding) -> Result<(), Failure> {
+    async fn begin(
+        &mut self,
+        args: &ChatArgs,
+        rooms: Arc<Rooms>,
+        mut binding: Binding,
+    ) -> Result<(), Failure> {
         let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
         self.tell_past(&events);
         let target = match &self.choice {
@@ -133,8 +161,9 @@ impl<'a> Screen<'a> {
         let mut turn = 0;
         for event in events {
             match event {
-                LogEvent::Prompt { text, .. } => {
+                LogEvent::Prompt { text, receipt } => {
                     turn += 1;
+                    self.turns.insert(*receipt, turn);
                     self.app(AppEvent::TurnStarted { turn, prompt: text.clone() });
                 }
                 LogEvent::Assistant { blocks, .. } => {
@@ -171,7 +200,8 @@ impl<'a> Screen<'a> {
 
     async fn load_draft(&mut self, work: &Work) {
         let session = work.session.clone();
-        let draft = work.rooms.desk.ask(move |at| at.conversations.load_draft(&session).map_err(crate::desk::store));
+        let draft =
+            work.rooms.desk.ask(move |at| at.conversations.load_draft(&session).map_err(crate::desk::store));
         if let Ok(Some(text)) = draft.await {
             self.app(AppEvent::Draft(text));
         }
@@ -179,11 +209,22 @@ impl<'a> Screen<'a> {
 
     fn app(&mut self, event: AppEvent) {
         self.dirty = true;
-        // Effects of news are asked for by keys only; none comes back here.
-        let _ = update(&mut self.state, Event::from(event));
+        for effect in update(&mut self.state, Event::from(event)) {
+            match effect {
+                Effect::LoadReceipts => self.ask(receipts::Wanted::List(self.turns.clone())),
+                Effect::ShowReceipt(id) => self.ask(receipts::Wanted::One(id)),
+                Effect::SaveDraft(text) => self.draft = Some((text, Instant::now() + DRAFT_PAUSE)),
+                // Everything else is asked for by keys only.
+                _ => {}
+            }
+        }
     }
 
-    async fn follow(&mut self, terminal: &mut Terminal, mut inbox: UnboundedReceiver<News>) -> Result<(), Failure> {
+    async fn follow(
+        &mut self,
+        terminal: &mut Terminal,
+        mut inbox: UnboundedReceiver<News>,
+    ) -> Result<(), Failure> {
         let mut keys = EventStream::new();
         let mut signals = Signals::new()?;
         loop {
@@ -202,7 +243,7 @@ impl<'a> Screen<'a> {
                                 // A parked reader would steal the editor's keys.
                                 drop(std::mem::replace(&mut keys, EventStream::new()));
                             }
-                            if let Next::Quit = self.perform(effect, terminal).await? {
+                            if let Next::Quit = self.perform(effect, terminal)? {
                                 return self.leave().await;
                             }
                         }
@@ -235,19 +276,46 @@ impl<'a> Screen<'a> {
             News::App(event) => vec![event],
             News::Found(server) => self.found(&server),
             News::Chat(event) => {
+                self.follow_receipt(&event);
                 let config = self.config;
                 show::events(event, &|path| config.short_path(path))
             }
         };
         for event in events {
-            if matches!(event, AppEvent::TurnDone | AppEvent::Blocked(_) | AppEvent::ModelError(_) | AppEvent::Interrupted | AppEvent::Cut { .. }) {
+            if matches!(
+                event,
+                AppEvent::TurnDone
+                    | AppEvent::Blocked(_)
+                    | AppEvent::ModelError(_)
+                    | AppEvent::Interrupted
+                    | AppEvent::Cut { .. }
+            ) {
                 self.cancel = None;
             }
             self.app(event);
         }
     }
 
-    async fn perform(&mut self, effect: Effect, terminal: &mut Terminal) -> Result<Next, Failure> {
+    /// The newest receipt's line in the pane, when it is spent and when its call ended.
+    fn follow_receipt(&mut self, event: &ChatEvent) {
+        match event {
+            ChatEvent::Passed(view) => {
+                self.turns.insert(view.claims.id, view.turn);
+                self.latest = Some(view.claims.id);
+            }
+            ChatEvent::Ended(End::Refused { turn, refusal, .. }) => {
+                self.latest = refusal.receipt;
+                self.turns.extend(refusal.receipt.map(|id| (id, *turn)));
+            }
+            ChatEvent::Ended(_) => {}
+            _ => return,
+        }
+        if let Some(id) = self.latest {
+            self.ask(receipts::Wanted::Row(id, self.turns.clone()));
+        }
+    }
+
+    fn perform(&mut self, effect: Effect, terminal: &mut Terminal) -> Result<Next, Failure> {
         match effect {
             Effect::Send { prompt } => self.start(|cancel| Command::Prompt(prompt, cancel)),
             Effect::Retry { .. } => self.start(Command::Retry),
@@ -256,20 +324,17 @@ impl<'a> Screen<'a> {
                     cancel.cancel();
                 }
             }
-            Effect::LoadReceipts => self.ask(receipts::Wanted::List),
+            Effect::LoadReceipts => self.ask(receipts::Wanted::List(self.turns.clone())),
             Effect::ShowReceipt(id) => self.ask(receipts::Wanted::One(id)),
             Effect::VerifyReceipt(id) => self.ask(receipts::Wanted::Verdict(id)),
-            Effect::ChooseInstructionHost(host) => self.command(Command::Host(match host {
-                data::InstructionHost::Claude => InstructionHost::Claude,
-                data::InstructionHost::Codex => InstructionHost::Codex,
-            })),
+            Effect::ChooseInstructionHost(host) => self.bind_host(host),
             Effect::ChooseModel(index) => self.choose_model(index),
             Effect::AcceptServer(yes) => self.accept(yes),
             Effect::SaveDraft(text) => self.draft = Some((text, Instant::now() + DRAFT_PAUSE)),
             Effect::Copy(text) => editor::copy(&text),
             Effect::OpenEditor(text) => self.edit(&text, terminal)?,
             Effect::Suspend => {
-                terminal.leave();
+                Terminal::leave();
                 editor::suspend();
                 terminal.retake().map_err(|error| no_terminal(&error))?;
             }
@@ -278,6 +343,18 @@ impl<'a> Screen<'a> {
             Effect::Quit => return Ok(Next::Quit),
         }
         Ok(Next::Go)
+    }
+
+    /// Binds the chosen host and keeps the choice, so that it is asked for once.
+    fn bind_host(&mut self, host: data::InstructionHost) {
+        let host = match host {
+            data::InstructionHost::Claude => InstructionHost::Claude,
+            data::InstructionHost::Codex => InstructionHost::Codex,
+        };
+        self.command(Command::Host(host));
+        if let Err(failure) = self.config.keep_instruction_host(host) {
+            self.notice(&failure);
+        }
     }
 
     fn start(&mut self, command: impl FnOnce(Cancel) -> Command) {
@@ -341,7 +418,7 @@ impl<'a> Screen<'a> {
     }
 
     fn edit(&mut self, text: &str, terminal: &mut Terminal) -> Result<(), Failure> {
-        terminal.leave();
+        Terminal::leave();
         let edited = editor::edit(text, self.config.ui.editor.as_deref());
         terminal.retake().map_err(|error| no_terminal(&error))?;
         match edited {
@@ -355,7 +432,11 @@ impl<'a> Screen<'a> {
         let (Some((text, _)), Some(work)) = (self.draft.take(), &self.work) else { return };
         let session = work.session.clone();
         // A draft that cannot be saved stays in the composer; the next pause tries again.
-        let _ = work.rooms.desk.ask(move |at| at.conversations.save_draft(&session, &text).map_err(crate::desk::store)).await;
+        let _ = work
+            .rooms
+            .desk
+            .ask(move |at| at.conversations.save_draft(&session, &text).map_err(crate::desk::store))
+            .await;
     }
 
     async fn leave(&mut self) -> Result<(), Failure> {
@@ -399,7 +480,11 @@ impl Signals {
     fn new() -> Result<Self, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
         let take = |kind| signal(kind).map_err(|error| no_terminal(&error));
-        Ok(Self([take(SignalKind::terminate())?, take(SignalKind::hangup())?, take(SignalKind::interrupt())?]))
+        Ok(Self([
+            take(SignalKind::terminate())?,
+            take(SignalKind::hangup())?,
+            take(SignalKind::interrupt())?,
+        ]))
     }
 
     async fn recv(&mut self) {
@@ -413,5 +498,8 @@ impl Signals {
 }
 
 fn no_terminal(error: &std::io::Error) -> Failure {
-    Failure::other(format!("The terminal cannot be used: {error}"), "Try without a screen: agentspine chat --plain")
+    Failure::other(
+        format!("The terminal cannot be used: {error}"),
+        "Try without a screen: agentspine chat --plain",
+    )
 }

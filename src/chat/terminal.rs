@@ -8,8 +8,8 @@ use crossterm::event::{
     PushKeyboardEnhancementFlags,
 };
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
-    enable_raw_mode,
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{cursor, execute, queue};
 use ratatui::backend::CrosstermBackend;
@@ -46,7 +46,7 @@ impl Terminal {
     }
 
     /// Gives the terminal back for a while, for an editor or a suspended process.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn leave() {
         restore();
     }
 

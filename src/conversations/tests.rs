@@ -82,7 +82,8 @@ fn what_was_appended_is_read_back_in_order_after_a_restart() {
 fn an_append_is_all_or_nothing() {
     let (mut store, id) = Store::with_session("s-1");
     let large = event(EventKind::Prompt, 2, &"x".repeat(EVENT_BYTES_MAX));
-    let refused = store.conversations.append(&id, &[event(EventKind::Prompt, 1, "a"), large], &[span("brief", 1)]);
+    let refused =
+        store.conversations.append(&id, &[event(EventKind::Prompt, 1, "a"), large], &[span("brief", 1)]);
     assert!(matches!(refused, Err(ConversationsError::TooLarge { what: "event", .. })));
     assert!(store.conversations.events(&id).unwrap().is_empty());
     assert!(store.conversations.spans(&id).unwrap().is_empty());

@@ -1,13 +1,15 @@
 //! Must-Remember: few, user-confirmed rules, scoped, versioned, MACed, append-only.
 //!
 //! `store` is the public door (propose, confirm, rollback, purge, list, active), `rows` the verified table behind it,
-//! `file` how it is made and opened, `capture` the wording in a chat that proposes. A candidate is nowhere in a turn; only a person's confirmation makes an
-//! entry. Every row carries a MAC and is verified at each load, under the key it names or a retired one; claims are never screened again once stored. What a MAC
-//! per row can't see: an entry deleted together with all its events, or the whole file set back to an older copy.
+//! `signed` which keys it needs, `capture` the wording in a chat that proposes. A candidate is nowhere in a turn; only a
+//! person's confirmation makes an entry. Every row carries a MAC and is verified at each load, under the key it names,
+//! retired or not; claims are never screened again once stored. What a MAC per row can't see: an entry deleted together
+//! with all its events, or the whole file set back to an older copy.
 
 mod capture;
-mod file;
+mod error;
 mod rows;
+mod signed;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -15,9 +17,10 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use capture::capture;
-pub(crate) use file::{SignedBy, signed_by};
+pub use error::RememberError;
 pub use rows::{Candidate, CandidateStatus, Entry, EntryStatus};
-pub use store::{Confirmed, Counts, Listing, Proposal, Proposed, Purged, RememberError, RememberStore};
+pub(crate) use signed::{SignedBy, signed_by};
+pub use store::{Confirmed, Counts, Listing, Proposal, Proposed, Purged, RememberStore};
 
 use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id};

@@ -1,18 +1,23 @@
 //! `<state>/gate/remember.sqlite`: the operations of Must-Remember, each one immediate transaction.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use serde::Serialize;
 
-use super::file::{alone, connect, own_file, unusable};
 use super::rows::{self, Candidate, CandidateStatus, Entry, EntryStatus, Event, Image, Keys, Row};
-use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberScope};
-use crate::failure::Refusal;
+use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberError, RememberScope};
+use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id, hex};
+use crate::private;
 use crate::receipt::keyring::Keyring;
-use crate::screen::{Refused, neutralise, screen};
+use crate::screen::{neutralise, screen};
 
+/// How long a writer waits for another one, milliseconds.
+const BUSY_MS: u32 = 5000;
 /// Kind of a rule that names none (upstream's).
 const KIND_DEFAULT: &str = "critical";
 
@@ -89,75 +94,19 @@ pub struct Counts {
     pub active: usize,
 }
 
-/// Why an operation did nothing. Never holds a claim.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RememberError {
-    /// The store itself refuses.
-    #[error(transparent)]
-    Store(#[from] Refusal),
-    /// The claim does not pass the screen.
-    #[error("the rule was not taken: {0}")]
-    Screened(#[from] Refused),
-    /// The claim is blank.
-    #[error("the rule is blank")]
-    Blank,
-    /// The claim is too long.
-    #[error("the rule is {bytes} bytes, at most {CLAIM_BYTES_MAX} fit")]
-    TooLong {
-        /// Its size.
-        bytes: usize,
-    },
-    /// The store is full.
-    #[error("at most {ROWS_MAX} rules and candidates are kept; purge some first")]
-    Full,
-    /// No such candidate or entry.
-    #[error("there is no {0} in Must-Remember")]
-    Unknown(Id),
-    /// The candidate was confirmed before.
-    #[error("{0} was confirmed before")]
-    NotPending(Id),
-    /// The entry to supersede does not apply.
-    #[error("{0} is not active, so it can't be superseded")]
-    NotActive(Id),
-    /// The entry to roll back to applies already.
-    #[error("{0} is active already")]
-    AlreadyActive(Id),
-    /// The entry to supersede has another scope.
-    #[error("{0} is for another scope (user, tenant, project, group or task)")]
-    OtherScope(Id),
-}
-
-impl RememberError {
-    /// The next thing to do.
-    pub fn advice(&self) -> &str {
-        match self {
-            Self::Store(refusal) => &refusal.advice,
-            Self::Screened(_) => {
-                "Word it as a fact or a preference, without credentials and without granting anything."
-            }
-            Self::Blank | Self::TooLong { .. } => {
-                "Give one short sentence with `agentspine remember-propose --claim TEXT`."
-            }
-            Self::Full
-            | Self::Unknown(_)
-            | Self::NotPending(_)
-            | Self::NotActive(_)
-            | Self::AlreadyActive(_) => "See what is stored with `agentspine remember-list`.",
-            Self::OtherScope(_) => "Propose the rule with the scope of the entry it shall replace.",
-        }
-    }
-}
-
-impl From<rusqlite::Error> for RememberError {
-    fn from(e: rusqlite::Error) -> Self {
-        Self::Store(rows::unreadable(&e))
-    }
-}
-
 impl RememberStore {
     /// Opens the store, making an empty one (0600) where there is none. Rows are verified when they are read.
     pub fn open(path: &Path, keyring: &Keyring) -> Result<Self, Refusal> {
-        let _alone = alone(path)?;
+        // Two first starts at once must not both make the table.
+        let lock = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path.with_extension("lock"));
+        let lock = lock.map_err(|e| unusable(&e.kind().to_string()))?;
+        let held = private::lock(&lock, BUSY_MS).map_err(|e| unusable(&e.kind().to_string()))?;
+        let _held = held.ok_or_else(|| unusable("another process is opening it"))?;
         own_file(path)?;
         let db = connect(path).map_err(|e| rows::unreadable(&e))?;
         let version = |name| {
@@ -257,7 +206,7 @@ impl RememberStore {
     }
 
     /// Deletes an entry and its candidate (or a candidate and its entries) for good and keeps events without content.
-    /// Works on rows that do not verify, too. No earlier version becomes active by it.
+    /// Works on rows that do not verify, too, and again on an id that was purged. No earlier version becomes active by it.
     pub fn purge(&self, id: &Id, now_ms: i64) -> Result<Purged, RememberError> {
         let tx = self.write()?;
         let rows = rows::raw(&tx)?;
@@ -268,8 +217,12 @@ impl RememberStore {
         let entries: Vec<Entry> = rows.iter().filter_map(|row| entry(&row)).filter(named).collect();
         let stands = |row: &Row| matches!(row.kind.as_str(), "candidate" | "entry") || !self.keys.verify(row);
         let newest = rows.iter().rev().find(|row| row.id == id.as_str());
-        if entries.is_empty() && newest.is_none_or(|row| row.kind == "purged" && self.keys.verify(row)) {
-            return Err(RememberError::Unknown(id.clone()));
+        let Some(newest) = newest else { return Err(RememberError::Unknown(id.clone())) };
+        if entries.is_empty() && newest.kind == "purged" && self.keys.verify(newest) {
+            // Purged before, perhaps while somebody read: what is left of the text goes now.
+            let revision = newest.seq;
+            drop(tx);
+            return Ok(self.purged(id, revision));
         }
         let mut gone: Vec<(Id, Option<Id>)> = vec![(id.clone(), None)];
         for one in entries {
@@ -288,8 +241,7 @@ impl RememberStore {
             }
         }
         tx.commit()?;
-        let id_digest = Digest::of(id.as_str().as_bytes());
-        Ok(Purged { purged: true, id_digest, revision, erased: self.erase() })
+        Ok(self.purged(id, revision))
     }
 
     /// All entries and candidates.
@@ -433,6 +385,10 @@ impl RememberStore {
         event.active.filter(|_| self.keys.verify(row))
     }
 
+    fn purged(&self, id: &Id, revision: i64) -> Purged {
+        Purged { purged: true, id_digest: Digest::of(id.as_str().as_bytes()), revision, erased: self.erase() }
+    }
+
     /// Rewrites the file without free pages and empties the write-ahead log; deleted text is in neither afterwards.
     fn erase(&self) -> bool {
         let rewritten = self.db.execute_batch("VACUUM").is_ok();
@@ -477,4 +433,42 @@ fn short_id(prefix: &str, digest: &Digest) -> Result<Id, RememberError> {
 
 fn id(text: &str) -> Result<Id, RememberError> {
     Ok(Id::new(text).map_err(|_| rusqlite::Error::InvalidQuery)?)
+}
+
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    db.busy_timeout(std::time::Duration::from_millis(BUSY_MS.into()))?;
+    db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    // No deleted text in temporary files, free pages or page gaps; no functions from a foreign schema.
+    db.execute_batch(
+        "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA recursive_triggers = ON; \
+         PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;",
+    )?;
+    db.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))?;
+    Ok(db)
+}
+
+/// Makes the file 0600 before SQLite opens it, or judges the one that stands there. A file that exists is never opened
+/// here: closing it again would drop the locks of this process's other connections (fcntl locks belong to the process).
+fn own_file(path: &Path) -> Result<(), Refusal> {
+    match private::create_private(path) {
+        Ok(_) => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(unusable(&e.kind().to_string())),
+    }
+    let meta = path.symlink_metadata().map_err(|e| unusable(&e.kind().to_string()))?;
+    private::judge(&meta).map_err(|_| unusable("it is a link, another user's, or not 0600; `chmod 600` it"))
+}
+
+fn unusable(why: &str) -> Refusal {
+    Refusal::new(
+        Detail::StateDir,
+        format!(
+            "The Must-Remember store (gate/remember.sqlite in the state directory) cannot be used: {why}."
+        ),
+        "See `agentspine state check`.",
+    )
 }

@@ -65,8 +65,17 @@ impl Desk {
             },
             host: Host::Agentspine,
             instruction_host: Some(InstructionHost::Claude),
-            homes: HostHomes { home: self.home.spare("home"), claude_managed_dir: Some(self.home.spare("etc")), ..HostHomes::default() },
-            scope: Scope { session_id: id("s-1"), project_id: project_id(&OsFs, &self.project), task_id: None, group_id: None },
+            homes: HostHomes {
+                home: self.home.spare("home"),
+                claude_managed_dir: Some(self.home.spare("etc")),
+                ..HostHomes::default()
+            },
+            scope: Scope {
+                session_id: id("s-1"),
+                project_id: project_id(&OsFs, &self.project),
+                task_id: None,
+                group_id: None,
+            },
             cwd: self.project.clone(),
             delivery_id: id(&format!("s-1/{}", self.next)),
             kind: CallKind::Turn,
@@ -109,7 +118,12 @@ impl Desk {
         (composed, prepared)
     }
 
-    pub fn finish(&mut self, composed: Composed, prepared: Receipt<Prepared>, request: &TurnRequest) -> Result<(Claims, Admitted), Refusal> {
+    pub fn finish(
+        &mut self,
+        composed: Composed,
+        prepared: Receipt<Prepared>,
+        request: &TurnRequest,
+    ) -> Result<(Claims, Admitted), Refusal> {
         self.spans.extend(composed.span().cloned());
         let consumed = self.gate.consume(prepared, &composed, request)?;
         let claims = consumed.claims().clone();
@@ -134,7 +148,9 @@ impl Desk {
         let mut request = self.request("hello");
         let (composed, prepared) = self.prepare(&request);
         happen(self, &mut request);
-        let Err(refusal) = self.gate.consume(prepared, &composed, &request) else { panic!("the receipt was consumed") };
+        let Err(refusal) = self.gate.consume(prepared, &composed, &request) else {
+            panic!("the receipt was consumed")
+        };
         assert_eq!(refusal.receipt, Some(composed.claims().id));
         assert!(!refusal.advice.is_empty() && !refusal.message.contains("CANARY"), "{refusal:?}");
         refusal.detail

@@ -5,8 +5,8 @@ pub mod desk;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use agentspine_gate::journal::{Consumption, Limits, RowKind, Vault};
 use agentspine_gate::receipt::canonical;

@@ -224,14 +224,14 @@ fn cancelling_ends_every_provider() {
         let marker = marker();
         let scratch = tempfile::tempdir().unwrap();
         let providers = providers(scratch.path(), hold);
-        let (canceller, cancelled) = cancellation();
+        let (switch, cancelled) = cancellation();
         let plans =
             vec![planned("double-fork-and-hangs", &marker, PATIENT_MS), planned("hang", &marker, PATIENT_MS)];
         let runtime = runtime();
         let running =
             runtime.spawn(async move { agentspine_recall::run(plans, &providers, cancelled).await });
         until(&marker, |alive| alive.iter().any(|line| line.contains("evil-provider setsid")));
-        canceller.cancel();
+        switch.cancel();
         let outcomes = runtime.block_on(running).unwrap();
         let details: Vec<Detail> = outcomes.iter().map(|outcome| failure(outcome).detail).collect();
         assert_eq!(details, [Detail::Cancelled, Detail::Cancelled]);
@@ -242,12 +242,36 @@ fn cancelling_ends_every_provider() {
 #[test]
 fn a_cancelled_turn_starts_nothing() {
     let scratch = tempfile::tempdir().unwrap();
-    let (canceller, cancelled) = cancellation();
-    canceller.cancel();
+    let (switch, cancelled) = cancellation();
+    switch.cancel();
     let providers = providers(scratch.path(), Hold::Namespace);
     let plans = vec![planned("hang", &marker(), PATIENT_MS)];
     let outcomes = runtime().block_on(agentspine_recall::run(plans, &providers, cancelled));
     assert_eq!(failure(&outcomes[0]).detail, Detail::Cancelled);
+}
+
+#[test]
+fn cancelling_at_any_moment_leaves_nothing() {
+    let runtime = runtime();
+    for (millis, hold) in (0..20).flat_map(|n| HOLDS.map(|hold| (n * 2, hold))) {
+        let marker = marker();
+        let scratch = tempfile::tempdir().unwrap();
+        let providers = providers(scratch.path(), hold);
+        let (switch, cancelled) = cancellation();
+        let plans = vec![planned("setsid-and-answers", &marker, PATIENT_MS)];
+        let outcomes = runtime.block_on(async {
+            // Whichever comes first is right; the wait only moves the moment through the child's whole life.
+            let later = async {
+                tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
+                switch.cancel();
+            };
+            tokio::join!(agentspine_recall::run(plans, &providers, cancelled), later).0
+        });
+        if let Err(failure) = &outcomes[0].result {
+            assert_eq!(failure.detail, Detail::Cancelled);
+        }
+        assert_eq!(support::survivors(&marker), Vec::<String>::new());
+    }
 }
 
 #[test]
