@@ -89,7 +89,7 @@ impl Gate {
         self.read(bound).map_err(|refusal| self.refuse(id, &request, refusal))
     }
 
-    fn read(&self, bound: Bound) -> Result<Plan, Refusal> {
+    fn read(&mut self, bound: Bound) -> Result<Plan, Refusal> {
         let instruction_host = bound.request.instruction_host.ok_or_else(host_unbound)?;
         let (policy_revision, profile) = self.profile(&bound.request)?;
         let snapshot = self.snapshot(&bound.request, &bound.cwd, profile.as_ref())?;
@@ -116,7 +116,15 @@ impl Gate {
         instructions::snapshot(self.seams.fs.as_ref(), host, &request.homes, cwd, links)
     }
 
-    fn active(&self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
+    fn active(&mut self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
+        match self.active_now(request) {
+            // A rule may be signed with a key that another process drew since.
+            Err(_) if self.remember.follow(self.vault.newest_keyring()?) => self.active_now(request),
+            found => found,
+        }
+    }
+
+    fn active_now(&self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
         let (identity, scope) = (&request.identity, &request.scope);
         let (group, task) = (scope.group_id.as_ref(), scope.task_id.as_ref());
         self.remember.active(&identity.user_id, &identity.tenant_id, &scope.project_id, group, task)
@@ -258,7 +266,7 @@ impl Gate {
 
     /// Policy, Must-Remember and every document, read again and compared with what the receipt binds.
     fn verify_fresh(
-        &self,
+        &mut self,
         claims: &Claims,
         composed: &Composed,
         request: &TurnRequest,
