@@ -4,7 +4,9 @@
 mod cli;
 mod dependencies;
 mod documents;
+mod providers;
 mod receipts;
 mod rules;
+mod screen;
 mod sessions;
 mod support;
