@@ -7,6 +7,7 @@ pub(crate) mod chat;
 mod doctor;
 mod flags;
 mod instructions;
+mod memory;
 mod policy;
 mod receipts;
 mod remember;
@@ -54,6 +55,7 @@ enum Command {
     Instructions(instructions::InstructionsArgs),
     PreflightPolicy(policy::PolicyArgs),
     PreflightStatus(status::StatusArgs),
+    Memory(memory::MemoryArgs),
     RememberPropose(remember::ProposeArgs),
     RememberConfirm(remember::ConfirmArgs),
     RememberList(remember::ListArgs),
@@ -82,6 +84,7 @@ impl Invocation {
         let json = match &self.0 {
             Command::Chat(args) => args.json,
             Command::Instructions(args) => args.json,
+            Command::Memory(args) => args.json,
             Command::PreflightStatus(args) => args.json,
             Command::RememberList(args) => args.json,
             Command::Receipts(args) => args.json(),
@@ -110,6 +113,7 @@ impl Invocation {
         match &self.0 {
             Command::Chat(args) => args.flags(),
             Command::Instructions(args) => args.flags(),
+            Command::Memory(args) => args.flags(),
             Command::PreflightStatus(args) => args.flags(),
             Command::Doctor(args) => args.flags(),
             Command::RememberPropose(args) => args.flags(),
@@ -131,6 +135,7 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
     match command {
         Command::Chat(args) => crate::chat::run(&args, &config, report),
         Command::Instructions(args) => instructions::run(&args, &config, report),
+        Command::Memory(args) => memory::run(&args, &config, report),
         Command::PreflightPolicy(args) => policy::run(&args, &config, report),
         Command::PreflightStatus(_) => status::run(&config, report),
         Command::RememberPropose(args) => remember::propose(&args, &config, report),

@@ -27,7 +27,7 @@ const KEY_BYTES_MAX: usize = 16 * 1024;
 /// What is needed to open the rooms; nothing is opened yet.
 pub(crate) struct Opening {
     state: PathBuf,
-    cwd: PathBuf,
+    project: Option<PathBuf>,
     commands: Commands,
     seams: Seams,
 }
@@ -42,18 +42,19 @@ pub(crate) fn opening(config: &Config, cwd: &Path) -> Result<Opening, Failure> {
         credentials: Arc::new(move |name| environment.get(name).map(ToOwned::to_owned)),
     };
     let seams = system::seams();
-    Ok(Opening { state: config.state_dir.clone(), cwd: cwd.to_owned(), commands, seams })
+    Ok(Opening { state: config.state_dir.clone(), project: config.project_root(cwd), commands, seams })
 }
 
 impl Opening {
     /// Opens them: the desk's thread opens gate and conversation store.
     pub(crate) fn rooms(self) -> Result<Arc<Rooms>, Failure> {
-        let Self { state, cwd, commands, seams } = self;
-        let dir = StateDir::open(state, Some(&cwd))?;
+        let Self { state, project, commands, seams } = self;
+        let dir = StateDir::open(state, project.as_deref())?;
         // A ledger that cannot be opened fails its provider, which is optional unless the policy says otherwise.
         let ledger = Ledger::open(&dir.memory_db()).ok().map(|ledger| Arc::new(Mutex::new(ledger)));
-        let desk = Desk::start(move || drawer(dir, seams))
-            .map_err(|error| Failure::other(format!("No thread for the gate: {error}"), "Check the process limits: ulimit -u"))?;
+        let desk = Desk::start(move || drawer(dir, seams)).map_err(|error| {
+            Failure::other(format!("No thread for the gate: {error}"), "Check the process limits: ulimit -u")
+        })?;
         Ok(Arc::new(Rooms { desk, providers: Providers { ledger, commands } }))
     }
 }
@@ -82,15 +83,22 @@ pub(crate) enum DemoPace {
 /// The model client; reads no environment.
 pub(crate) fn client(config: &Config, pace: DemoPace) -> Result<Arc<ModelClient>, Failure> {
     let proxy = config.http.proxy.as_deref().map(Url::parse).transpose().map_err(|error| {
-        Failure::usage(format!("[http] proxy is no URL: {error}"), format!("Mend it in {}", config.short_path(&config.file)))
+        Failure::usage(
+            format!("[http] proxy is no URL: {error}"),
+            format!("Mend it in {}", config.short_path(&config.file)),
+        )
     })?;
     let demo_pause = match pace {
         DemoPace::Typing => DEMO_PAUSE,
         DemoPace::Instant => Duration::ZERO,
     };
-    let http = HttpConfig { proxy, ca_file: config.http.ca_file.clone(), demo_pause, ..HttpConfig::default() };
+    let http =
+        HttpConfig { proxy, ca_file: config.http.ca_file.clone(), demo_pause, ..HttpConfig::default() };
     ModelClient::new(http).map(Arc::new).map_err(|error| {
-        Failure::usage(format!("The model client: {error}"), format!("Check [http] in {}", config.short_path(&config.file)))
+        Failure::usage(
+            format!("The model client: {error}"),
+            format!("Check [http] in {}", config.short_path(&config.file)),
+        )
     })
 }
 
@@ -98,7 +106,10 @@ pub(crate) fn client(config: &Config, pace: DemoPace) -> Result<Arc<ModelClient>
 pub(crate) fn key_from_command(config: &Config) -> Result<Option<Secret>, Failure> {
     let Some([program, args @ ..]) = config.api_key_command.as_deref() else { return Ok(None) };
     let failed = |what: &str| {
-        Failure::other(format!("api_key_command {what}"), format!("Check it in {}", config.short_path(&config.file)))
+        Failure::other(
+            format!("api_key_command {what}"),
+            format!("Check it in {}", config.short_path(&config.file)),
+        )
     };
     let done = Command::new(program).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output();
     let done = done.map_err(|_| failed("did not start"))?;

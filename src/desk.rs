@@ -34,7 +34,12 @@ impl Drawer {
     }
 
     /// Appends an event, with the span its call injects; durable when it returns.
-    pub(crate) fn keep(&mut self, session: &Id, event: &LogEvent, span: Option<&Span>) -> Result<(), Refusal> {
+    pub(crate) fn keep(
+        &mut self,
+        session: &Id,
+        event: &LogEvent,
+        span: Option<&Span>,
+    ) -> Result<(), Refusal> {
         let stored = event.stored(self.seams.clock.wall_ms());
         let spans: Vec<Span> = span.into_iter().cloned().collect();
         self.conversations.append(session, &[stored], &spans).map(drop).map_err(store)
@@ -50,7 +55,11 @@ impl Drawer {
 
 /// The conversation store is part of the path: a call whose prompt cannot be kept is not made.
 pub(crate) fn store(error: ConversationsError) -> Refusal {
-    Refusal::new(Detail::StateDir, format!("The conversation store: {error}"), "Check disk space and rights, then: agentspine doctor")
+    Refusal::new(
+        Detail::StateDir,
+        format!("The conversation store: {error}"),
+        "Check disk space and rights, then: agentspine doctor",
+    )
 }
 
 type Job = Box<dyn FnOnce(Result<&mut Drawer, &Refusal>) + Send>;
@@ -63,7 +72,9 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// Starts the thread; `open` runs on it. What `open` refuses is the answer to every question.
-    pub(crate) fn start(open: impl FnOnce() -> Result<Drawer, Refusal> + Send + 'static) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        open: impl FnOnce() -> Result<Drawer, Refusal> + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (jobs, inbox) = mpsc::channel::<Job>();
         let work = move || {
             let mut drawer = open();
@@ -105,5 +116,9 @@ impl Drop for Desk {
 }
 
 fn gone() -> Refusal {
-    Refusal::new(Detail::JournalIo, "The gate stopped working in this process.", "Start again: agentspine chat --continue")
+    Refusal::new(
+        Detail::JournalIo,
+        "The gate stopped working in this process.",
+        "Start again: agentspine chat --continue",
+    )
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use agentspine_gate::instructions::Listed;
+use agentspine_gate::recall::Outcome;
 use agentspine_gate::receipt::Admitted;
 use agentspine_gate::receipt::claims::Claims;
-use agentspine_gate::recall::Outcome;
 use agentspine_gate::span::{Draft, Span};
 use agentspine_gate::turn::TurnRequest;
 use agentspine_gate::{ReceiptId, Refusal, admit};

@@ -130,3 +130,13 @@ fn a_project_configures_nothing() {
     assert!(!check("model")["message"].as_str().unwrap().contains("evil"));
     assert!(!elsewhere.exists());
 }
+
+#[test]
+fn a_prompt_from_a_pipe_is_answered_once() {
+    let home = Home::new();
+    let run = home
+        .run_with_stdin(&["-p", "--instruction-host", "claude", "--model", "demo"], "hello from a pipe\n");
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.contains("hello from a pipe"), "{}", run.out);
+    assert_eq!(home.json(&["receipts", "list", "--json"])["receipts"].as_array().unwrap().len(), 1);
+}

@@ -160,11 +160,46 @@ fn a_state_directory_inside_the_project_is_refused() {
 }
 
 #[test]
-fn home_itself_as_a_repository_is_no_project() {
+fn home_itself_is_no_project_not_even_as_a_repository() {
     let home = Home::new();
+    let in_home = |args: &[&str]| {
+        crate::support::Run::of(home.command(args).current_dir(home.path()).output().unwrap())
+    };
+    let chat = in_home(&["chat", "-p", "hello", "--instruction-host", "claude", "--model", "demo"]);
+    assert_eq!(chat.code, 0, "{}", chat.err);
     std::fs::create_dir(home.path().join(".git")).unwrap();
-    let run = crate::support::Run::of(
-        home.command(&["receipts", "list"]).current_dir(home.path()).output().unwrap(),
+    let verified = in_home(&["receipts", "verify"]);
+    assert_eq!(
+        (verified.code, verified.out.as_str()),
+        (0, "1 consumed receipt, chain ok (3 rows), anchor ok\n")
     );
-    assert_eq!((run.code, run.out.as_str()), (0, "no receipts yet\n"), "{}", run.err);
+}
+
+#[test]
+fn no_prompt_no_instruction_text_no_rule_and_no_key_reaches_journal_or_output() {
+    let home = Home::new();
+    home.write("src/project/CLAUDE.md", "canary-instruction\n");
+    let candidate = home.json(&["remember-propose", "--claim", "The word is canary-rule"]);
+    let candidate = candidate["candidate"]["id"].as_str().unwrap().to_owned();
+    home.ok(&["remember-confirm", &candidate, "--confirm-local-user"]);
+    let mut command =
+        home.command(&["chat", "-p", "canary-prompt", "--instruction-host", "claude", "--model", "demo"]);
+    command.env("ANTHROPIC_API_KEY", "canary-key-0123456789");
+    let chat = crate::support::Run::of(command.output().unwrap());
+    assert_eq!(chat.code, 0, "{}", chat.err);
+    let id = home.json(&["receipts", "list", "--json"])["receipts"][0]["id"].as_str().unwrap().to_owned();
+    let told = [
+        chat.err,
+        home.ok(&["receipts", "show", &id]),
+        home.ok(&["preflight-status", "--json"]),
+        home.ok(&["doctor", "--host", "claude", "--json"]),
+    ];
+    assert_eq!(told.iter().filter(|text| text.contains("canary")).count(), 0, "{told:?}");
+    // What people and models say is kept in two stores and nowhere else; the key in none.
+    let kept = ["conversations.sqlite", "remember.sqlite"];
+    for (name, bytes) in home.state_files() {
+        let holds = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
+        assert!(!holds(b"canary-key"), "{name}");
+        assert!(!holds(b"canary") || kept.iter().any(|store| name.contains(store)), "{name}");
+    }
 }

@@ -101,7 +101,8 @@ fn user_level(additions: &Additions<'_>) -> String {
 fn document(out: &mut String, new: &NewDocument<'_>) {
     let doc = new.document;
     let verb = if new.replaces { "replaces" } else { "file" };
-    let _ = writeln!(out, "{verb} {} ({} bytes, sha256 {})", neutralise(&doc.id), doc.bytes, doc.sha256.short());
+    let _ =
+        writeln!(out, "{verb} {} ({} bytes, sha256 {})", neutralise(&doc.id), doc.bytes, doc.sha256.short());
     out.push_str(&doc.text);
     if !doc.text.ends_with('\n') {
         out.push('\n');

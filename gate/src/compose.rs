@@ -12,11 +12,11 @@ use crate::plan::Plan;
 use crate::policy::{InstructionBudget, RecallBudget};
 use crate::recall::{Outcome, Planned, Status};
 use crate::receipt::claims::{
-    BoundBudget, BoundDocument, BoundItem, BoundProvider, BoundRemember, Claims, Delivery, DocumentNote, CONTRACT,
-    RECEIPT_SCHEMA,
+    BoundBudget, BoundDocument, BoundItem, BoundProvider, BoundRemember, CONTRACT, Claims, Delivery,
+    DocumentNote, RECEIPT_SCHEMA,
 };
 use crate::remember::Active;
-use crate::select::{select, Selection};
+use crate::select::{Selection, select};
 use crate::span::{Draft, Place, Span};
 use crate::turn::CallKind;
 
@@ -68,7 +68,8 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     let withdrawn = [additions.withdrawn_documents.clone(), additions.withdrawn_remember.clone()].concat();
     let span = injects.then(|| new_span(&plan, inputs, &additions)).flatten();
     let body = body(inputs, span.as_ref())?;
-    let providers = pairs.iter().map(|(planned, outcome)| bind_provider(planned, outcome, &selection)).collect();
+    let providers =
+        pairs.iter().map(|(planned, outcome)| bind_provider(planned, outcome, &selection)).collect();
     let parts = Parts { documents, withdrawn, budget, remember, providers };
     let claims = claims(&plan, inputs, parts, &body, span.as_ref());
     drop(additions);
@@ -80,7 +81,13 @@ fn bind_documents(plan: &Plan, held: &Held, present: &[Digest], injects: bool) -
     plan.snapshot.documents.iter().map(|doc| bind_document(doc, held, present, injects, known)).collect()
 }
 
-fn bind_document(doc: &Document, held: &Held, present: &[Digest], injects: bool, known: bool) -> BoundDocument {
+fn bind_document(
+    doc: &Document,
+    held: &Held,
+    present: &[Digest],
+    injects: bool,
+    known: bool,
+) -> BoundDocument {
     let earlier = held.documents.get(&doc.id).copied();
     let same = earlier.filter(|(sha256, _)| *sha256 == doc.sha256);
     let is_present = present.contains(&doc.rendered_sha256.unwrap_or(doc.sha256));
@@ -111,12 +118,19 @@ fn bind_document(doc: &Document, held: &Held, present: &[Digest], injects: bool,
 }
 
 /// A continuation whose turn this gate has not seen is admitted only where every mandatory document is in the request.
-fn known_conversation(plan: &Plan, parent: Option<ReceiptId>, documents: &[BoundDocument]) -> Result<(), Refusal> {
+fn known_conversation(
+    plan: &Plan,
+    parent: Option<ReceiptId>,
+    documents: &[BoundDocument],
+) -> Result<(), Refusal> {
     let missing = documents.iter().find(|doc| doc.state == Delivery::Unverified);
     match (plan.bound.request.kind, parent, missing) {
         (CallKind::Continuation, None, Some(doc)) => Err(Refusal::new(
             Detail::ConversationUnknown,
-            format!("This call continues a conversation that was not seen here, and {} is not in it.", doc.id),
+            format!(
+                "This call continues a conversation that was not seen here, and {} is not in it.",
+                doc.id
+            ),
             "Send a new message: the next turn injects what is missing.",
         )),
         _ => Ok(()),
@@ -137,7 +151,10 @@ fn bind_remember(active: &[Active], held: &Held, injects: bool) -> Vec<BoundReme
 }
 
 /// Every planned provider with its outcome. Without one, or with a failed required one, the turn is refused.
-fn pair<'a>(planned: &'a [Planned], outcomes: &'a [Outcome]) -> Result<Vec<(&'a Planned, &'a Outcome)>, Refusal> {
+fn pair<'a>(
+    planned: &'a [Planned],
+    outcomes: &'a [Outcome],
+) -> Result<Vec<(&'a Planned, &'a Outcome)>, Refusal> {
     planned.iter().map(|plan| outcome_of(plan, outcomes).map(|outcome| (plan, outcome))).collect()
 }
 
@@ -149,7 +166,8 @@ fn outcome_of<'a>(planned: &Planned, outcomes: &'a [Outcome]) -> Result<&'a Outc
     };
     match &outcome.result {
         Err(failure) if planned.provider.required || planned.provider.fail_closed => {
-            let detail = if failure.detail.code() == Code::Provider { failure.detail } else { Detail::Malformed };
+            let detail =
+                if failure.detail.code() == Code::Provider { failure.detail } else { Detail::Malformed };
             Err(blocked(planned, detail, &failure.message))
         }
         _ => Ok(outcome),
@@ -161,7 +179,9 @@ fn blocked(planned: &Planned, detail: Detail, why: &str) -> Refusal {
     Refusal::new(
         detail,
         format!("Required provider {id} gave no result: {why}"),
-        format!("Mend the provider and send again, or change the policy that requires it: agentspine preflight-policy --show (provider {id})"),
+        format!(
+            "Mend the provider and send again, or change the policy that requires it: agentspine preflight-policy --show (provider {id})"
+        ),
     )
 }
 
@@ -172,7 +192,9 @@ fn bind_provider(planned: &Planned, outcome: &Outcome, selection: &Selection<'_>
         mine.map(|(_, item)| BoundItem { id: item.id.clone(), revision: item.revision.clone() }).collect()
     };
     let (status, reason, screened, rejected) = match &outcome.result {
-        Ok(answer) if answer.items.is_empty() => (Status::Empty, None, &answer.screened_out[..], answer.rejected),
+        Ok(answer) if answer.items.is_empty() => {
+            (Status::Empty, None, &answer.screened_out[..], answer.rejected)
+        }
         Ok(answer) => (Status::Loaded, None, &answer.screened_out[..], answer.rejected),
         Err(failure) => (Status::FailedOptional, Some(failure.detail.to_string()), &[][..], 0),
     };
@@ -184,7 +206,11 @@ fn bind_provider(planned: &Planned, outcome: &Outcome, selection: &Selection<'_>
         latency_ms: outcome.latency_ms,
         injected: of(&selection.injected),
         replayed: of(&selection.replayed),
-        left_out: selection.left_out.get(id).map(|ids| ids.iter().map(|id| (*id).clone()).collect()).unwrap_or_default(),
+        left_out: selection
+            .left_out
+            .get(id)
+            .map(|ids| ids.iter().map(|id| (*id).clone()).collect())
+            .unwrap_or_default(),
         rejected: rejected.saturating_add(screened.len() as u64),
     }
 }
@@ -198,7 +224,10 @@ pub(crate) fn budget(plan: &Plan, documents: &[BoundDocument]) -> Result<BoundBu
         let sizes: Vec<String> = injected().map(|doc| format!("{} {} B", doc.id, doc.bytes)).collect();
         return Err(Refusal::new(
             Detail::InstructionBytes,
-            format!("Instruction files need {used_bytes} bytes, the limit is {hard_limit_bytes}: {}.", sizes.join(", ")),
+            format!(
+                "Instruction files need {used_bytes} bytes, the limit is {hard_limit_bytes}: {}.",
+                sizes.join(", ")
+            ),
             format!(
                 "Shorten them, or raise your local limit: agentspine preflight-policy --set instructionBudget.hardLimitBytes={} --confirm-local-policy",
                 used_bytes.next_power_of_two()
@@ -225,15 +254,24 @@ fn additions<'a>(
     if !injects {
         return Additions::default();
     }
-    let new_documents = plan.snapshot.documents.iter().zip(documents).filter(|(_, b)| b.state == Delivery::Injected);
+    let new_documents =
+        plan.snapshot.documents.iter().zip(documents).filter(|(_, b)| b.state == Delivery::Injected);
     let new_remember = plan.active.iter().zip(remember).filter(|(_, b)| b.state == Delivery::Injected);
     let current: BTreeMap<&str, ()> = documents.iter().map(|doc| (doc.id.as_str(), ())).collect();
     let active = |id: &crate::ids::Id| remember.iter().any(|entry| entry.id == *id);
     Additions {
         documents: new_documents
-            .map(|(document, _)| NewDocument { document, replaces: held.documents.contains_key(&document.id) })
+            .map(|(document, _)| NewDocument {
+                document,
+                replaces: held.documents.contains_key(&document.id),
+            })
             .collect(),
-        withdrawn_documents: held.documents.keys().filter(|id| !current.contains_key(id.as_str())).cloned().collect(),
+        withdrawn_documents: held
+            .documents
+            .keys()
+            .filter(|id| !current.contains_key(id.as_str()))
+            .cloned()
+            .collect(),
         remember: new_remember.map(|(entry, _)| entry).collect(),
         withdrawn_remember: held.remember.keys().filter(|id| !active(id)).map(ToString::to_string).collect(),
         items: selection.injected.iter().map(|(provider, item)| NewItem { provider, item }).collect(),
@@ -249,7 +287,8 @@ fn new_span(plan: &Plan, inputs: &Inputs<'_>, additions: &Additions<'_>) -> Opti
 
 fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
     let last = inputs.draft.slots.len().saturating_sub(1);
-    let mut texts: Vec<(usize, &str)> = inputs.replays.iter().map(|r| (r.slot, r.span.text.as_str())).collect();
+    let mut texts: Vec<(usize, &str)> =
+        inputs.replays.iter().map(|r| (r.slot, r.span.text.as_str())).collect();
     texts.extend(span.map(|span| (last, span.text.as_str())));
     let broken = || {
         Refusal::new(

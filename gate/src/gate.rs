@@ -15,9 +15,9 @@ use crate::journal::{Consumption, ReceiptRecord, RowKind, Vault};
 use crate::mac::MacKey;
 use crate::plan::{self, Plan};
 use crate::policy::{PolicyStore, Profile};
+use crate::recall::Outcome;
 use crate::receipt::claims::Claims;
 use crate::receipt::{Admitted, Consumed, Prepared, Receipt, VALIDITY_MS, canonical};
-use crate::recall::Outcome;
 use crate::recheck;
 use crate::remember::{self, Active, RememberStore};
 use crate::seams::Seams;
@@ -104,7 +104,12 @@ impl Gate {
         Ok((policy.revision, profile))
     }
 
-    fn snapshot(&self, request: &TurnRequest, cwd: &Path, profile: Option<&Profile>) -> Result<Snapshot, Refusal> {
+    fn snapshot(
+        &self,
+        request: &TurnRequest,
+        cwd: &Path,
+        profile: Option<&Profile>,
+    ) -> Result<Snapshot, Refusal> {
         let host = request.instruction_host.ok_or_else(host_unbound)?;
         let links = profile.map(|profile| profile.allowed_symlink_targets.as_slice()).unwrap_or_default();
         instructions::snapshot(self.seams.fs.as_ref(), host, &request.homes, cwd, links)
@@ -155,7 +160,9 @@ impl Gate {
         if let Some(claims) = self.claims.get(&id) {
             return Ok(Some(Arc::clone(claims)));
         }
-        let Some(record) = self.vault.record(id)?.filter(|record| record.consumed.is_some()) else { return Ok(None) };
+        let Some(record) = self.vault.record(id)?.filter(|record| record.consumed.is_some()) else {
+            return Ok(None);
+        };
         let Some(claims) = claims_in(&record) else { return Ok(None) };
         let claims = Arc::new(claims);
         self.claims.insert(id, Arc::clone(&claims));
@@ -236,15 +243,25 @@ impl Gate {
     }
 
     /// Policy, Must-Remember and every document, read again and compared with what the receipt binds.
-    fn verify_fresh(&self, claims: &Claims, composed: &Composed, request: &TurnRequest) -> Result<(), Refusal> {
+    fn verify_fresh(
+        &self,
+        claims: &Claims,
+        composed: &Composed,
+        request: &TurnRequest,
+    ) -> Result<(), Refusal> {
         let (revision, profile) = self.profile(request)?;
         same(revision == claims.policy_revision, Field::PolicyRevision, "The policy file was changed")?;
         let digest = profile.as_ref().map(Profile::digest);
         same(digest == claims.policy_profile_digest, Field::PolicyProfile, "The policy profile was changed")?;
         let active = self.active(request)?;
         let checksums = |entry: &Active| (entry.id.clone(), entry.version, entry.checksum);
-        let bound = claims.must_remember.iter().map(|entry| (entry.id.clone(), entry.version, entry.checksum));
-        same(active.iter().map(checksums).eq(bound), Field::MustRemember, "The Must-Remember entries changed")?;
+        let bound =
+            claims.must_remember.iter().map(|entry| (entry.id.clone(), entry.version, entry.checksum));
+        same(
+            active.iter().map(checksums).eq(bound),
+            Field::MustRemember,
+            "The Must-Remember entries changed",
+        )?;
         let snapshot = self.snapshot(request, &composed.plan.bound.cwd, profile.as_ref())?;
         recheck::verify_unchanged(&composed.plan.snapshot, &snapshot)?;
         let budget = compose::budget(&composed.plan, &claims.documents)?;
@@ -289,7 +306,11 @@ impl Gate {
     fn draw_id(&self) -> Result<ReceiptId, Refusal> {
         let mut bytes = [0; 16];
         self.seams.rng.fill(&mut bytes).map_err(|error| {
-            Refusal::new(Detail::JournalIo, format!("No randomness from the system: {error}"), "Run: agentspine doctor")
+            Refusal::new(
+                Detail::JournalIo,
+                format!("No randomness from the system: {error}"),
+                "Run: agentspine doctor",
+            )
         })?;
         Ok(ReceiptId(bytes))
     }
@@ -343,7 +364,11 @@ fn verify_presented(
     same(request.scope.session_id == claims.session_id, Field::Session, "The session is another one")?;
     same(request.delivery_id == claims.delivery_id, Field::Delivery, "The delivery is another one")?;
     let cwd = canonical_cwd(seams, &request.cwd)?;
-    same(Digest::of(cwd.as_os_str().as_encoded_bytes()) == claims.cwd_digest, Field::Cwd, "The directory is another one")?;
+    same(
+        Digest::of(cwd.as_os_str().as_encoded_bytes()) == claims.cwd_digest,
+        Field::Cwd,
+        "The directory is another one",
+    )?;
     let was = &bound.request;
     let scope = request.identity == was.identity
         && request.scope == was.scope

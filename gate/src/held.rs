@@ -46,7 +46,10 @@ impl Held {
             self.remember.insert(entry.id.clone(), (entry.version, entry.checksum));
         }
         for provider in &claims.providers {
-            let keys = provider.injected.iter().map(|item| (provider.id.clone(), item.id.clone(), item.revision.clone()));
+            let keys = provider
+                .injected
+                .iter()
+                .map(|item| (provider.id.clone(), item.id.clone(), item.revision.clone()));
             self.items.extend(keys);
         }
     }

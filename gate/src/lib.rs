@@ -12,22 +12,22 @@
 //! Invariants: this crate knows nothing of HTTP, processes, the environment, a runtime or a clock of its own. Every
 //! failure is a [`Refusal`]; no path from a failure leads to [`receipt::Admitted`].
 
+mod brief;
 pub mod compose;
 pub mod failure;
-mod brief;
 mod gate;
 mod held;
 pub mod ids;
 pub mod instructions;
 pub mod journal;
 pub mod mac;
-mod plan;
-mod recheck;
 pub mod os_fs;
+mod plan;
 pub mod policy;
 mod private;
 pub mod recall;
 pub mod receipt;
+mod recheck;
 pub mod remember;
 pub mod screen;
 pub mod seams;

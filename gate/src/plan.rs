@@ -4,7 +4,7 @@ use crate::failure::Refusal;
 use crate::ids::{Digest, Id};
 use crate::instructions::Snapshot;
 use crate::policy::{Adapter, Network, Profile, Provider};
-use crate::recall::{Planned, Query, QUERY_SCHEMA_V1, QUERY_SCHEMA_V2};
+use crate::recall::{Planned, QUERY_SCHEMA_V1, QUERY_SCHEMA_V2, Query};
 use crate::remember::Active;
 use crate::turn::{Bound, CallKind, InstructionHost};
 

@@ -97,7 +97,9 @@ fn by_turns<'a>(pairs: &[(&'a Planned, &'a Outcome)]) -> Vec<(&'a Id, &'a Item)>
         .collect();
     let rounds = lists.iter().map(|(_, items)| items.len()).max().unwrap_or(0);
     (0..rounds)
-        .flat_map(|round| lists.iter().filter_map(move |(id, items)| items.get(round).map(|item| (*id, item))))
+        .flat_map(|round| {
+            lists.iter().filter_map(move |(id, items)| items.get(round).map(|item| (*id, item)))
+        })
         .collect()
 }
 

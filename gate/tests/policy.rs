@@ -1,5 +1,6 @@
 //! Promises about the local policy file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::too_many_lines, clippy::needless_pass_by_value, reason = "tables of cases")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -328,7 +329,7 @@ fn a_corrupt_or_foreign_file_blocks_and_is_left_as_it_is() {
     blocked("chmod 600");
     fs::rename(home.file(), home.dir.path().join("aside")).unwrap();
     symlink(home.dir.path().join("aside"), home.file()).unwrap();
-    blocked("symbolic link");
+    blocked("a link or not a regular file");
     fs::remove_file(home.file()).unwrap();
     fs::create_dir(home.file()).unwrap();
     blocked("not a regular file");

@@ -1,5 +1,6 @@
 //! Promises about retrieval queries and results.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::too_many_lines, clippy::needless_pass_by_value, reason = "tables of cases")]
 
 use agentspine_gate::recall::*;
 use agentspine_gate::{Detail, Digest, Id};

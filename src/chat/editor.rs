@@ -10,13 +10,20 @@ const EDITED_BYTES_MAX: u64 = agentspine_gate::turn::PROMPT_BYTES_MAX as u64;
 
 /// Opens the text in the person's editor and reads it back. The command may carry arguments, split at white space.
 pub(super) fn edit(text: &str, editor: Option<&str>) -> Result<String, Failure> {
-    let failed = |what: &str| Failure::other(format!("The editor {what}."), "Set VISUAL or EDITOR to a program that waits.");
+    let failed = |what: &str| {
+        Failure::other(format!("The editor {what}."), "Set VISUAL or EDITOR to a program that waits.")
+    };
     let command = editor.unwrap_or("vi");
     let mut words = command.split_whitespace();
     let program = words.next().ok_or_else(|| failed("is not set"))?;
-    let mut file = tempfile::Builder::new().prefix("agentspine-").suffix(".md").tempfile().map_err(|_| failed("got no file"))?;
+    let mut file = tempfile::Builder::new()
+        .prefix("agentspine-")
+        .suffix(".md")
+        .tempfile()
+        .map_err(|_| failed("got no file"))?;
     file.write_all(text.as_bytes()).map_err(|_| failed("got no file"))?;
-    let done = Command::new(program).args(words).arg(file.path()).status().map_err(|_| failed("did not start"))?;
+    let done =
+        Command::new(program).args(words).arg(file.path()).status().map_err(|_| failed("did not start"))?;
     if !done.success() {
         return Err(failed("ended with an error; the draft is as it was"));
     }

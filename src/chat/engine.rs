@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agentspine_gate::instructions::{HostHomes, Listed};
-use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::recall::Outcome;
+use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::Span;
 use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{CallOutcome, Detail, Id, ReceiptId, Refusal};
 use agentspine_model::{
-    Answer, AssistantBlock, Conversation, Message, ModelClient, ModelError, ModelEvent, Sent, StopReason, Target,
-    ToolResult, Usage,
+    Answer, AssistantBlock, Conversation, Message, ModelClient, ModelError, ModelEvent, Sent, StopReason,
+    Target, ToolResult, Usage,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -123,10 +123,12 @@ impl Engine {
         events: Vec<LogEvent>,
         spans: Vec<Span>,
     ) -> Self {
-        let prompts = || events.iter().filter_map(|event| match event {
-            LogEvent::Prompt { receipt, .. } => Some(*receipt),
-            _ => None,
-        });
+        let prompts = || {
+            events.iter().filter_map(|event| match event {
+                LogEvent::Prompt { receipt, .. } => Some(*receipt),
+                _ => None,
+            })
+        };
         let (turns, parent) = (prompts().count() as u64, prompts().next_back());
         Self { rooms, client, target, binding, spans: Arc::new(spans), turns, parent, events, failed: None }
     }
@@ -185,7 +187,9 @@ impl Engine {
             let began = Instant::now();
             let passed = match self.pass(prompt, &step, out, began, cancel).await {
                 Ok(passed) => passed,
-                Err(Stopped::Cancelled) => return End::Interrupted { prompt: (!shown).then(|| prompt.to_owned()) },
+                Err(Stopped::Cancelled) => {
+                    return End::Interrupted { prompt: (!shown).then(|| prompt.to_owned()) };
+                }
                 Err(Stopped::Refused(refusal)) => return self.refused(refusal, prompt, &step, began).await,
             };
             let receipt = passed.claims.id;
@@ -225,7 +229,8 @@ impl Engine {
         let request = self.request(prompt, step)?;
         self.begin().await?;
         let (spans, event) = (Arc::clone(&self.spans), step.event(prompt));
-        let passed = turn::walk(&self.rooms, Call { request, draft, spans, event: Box::new(event) }, cancel).await?;
+        let passed =
+            turn::walk(&self.rooms, Call { request, draft, spans, event: Box::new(event) }, cancel).await?;
 
         self.events.push(step.event(prompt)(passed.claims.id));
         if let Some(span) = &passed.span {
@@ -250,7 +255,14 @@ impl Engine {
         let (id, project_id) = (scope.session_id, scope.project_id);
         let start = move |at: &mut Drawer| {
             let created_at = at.seams.clock.wall_ms();
-            at.begin(&NewSession { id, created_at, project_id, cwd, host: Host::Agentspine, instruction_host })
+            at.begin(&NewSession {
+                id,
+                created_at,
+                project_id,
+                cwd,
+                host: Host::Agentspine,
+                instruction_host,
+            })
         };
         self.rooms.desk.ask(start).await
     }
@@ -425,8 +437,13 @@ impl Step {
 }
 
 fn delivery(session: &Id, seq: usize) -> Result<Id, Refusal> {
-    Id::new(format!("{session}/{seq}"))
-        .map_err(|error| Refusal::new(Detail::Mismatch(agentspine_gate::Field::Delivery), error.to_string(), "Choose a shorter session id."))
+    Id::new(format!("{session}/{seq}")).map_err(|error| {
+        Refusal::new(
+            Detail::Mismatch(agentspine_gate::Field::Delivery),
+            error.to_string(),
+            "Choose a shorter session id.",
+        )
+    })
 }
 
 fn outcome_of(error: &ModelError) -> CallOutcome {

@@ -42,7 +42,8 @@ pub(super) async fn open(
 }
 
 async fn named(desk: &Desk, text: &str) -> Result<Id, Failure> {
-    let id = Id::new(text).map_err(|error| Failure::usage(error.to_string(), "List them: agentspine sessions list"))?;
+    let id = Id::new(text)
+        .map_err(|error| Failure::usage(error.to_string(), "List them: agentspine sessions list"))?;
     let wanted = id.clone();
     let known = desk.ask(move |at| at.conversations.session(&wanted).map_err(desk::store)).await?;
     known.map(|_| id).ok_or_else(|| {
@@ -53,16 +54,19 @@ async fn named(desk: &Desk, text: &str) -> Result<Id, Failure> {
 async fn last(desk: &Desk, binding: &Binding) -> Result<Id, Failure> {
     let project = binding.scope.project_id.clone();
     let found = desk.ask(move |at| at.conversations.last_session(&project).map_err(desk::store)).await?;
-    found.map(|session| session.id).ok_or_else(|| {
-        Failure::usage("This project has no session yet", "Start one: agentspine chat")
-    })
+    found
+        .map(|session| session.id)
+        .ok_or_else(|| Failure::usage("This project has no session yet", "Start one: agentspine chat"))
 }
 
 /// `--resume` without an id: names the sessions of this project, newest first.
 async fn choose(desk: &Desk, binding: &Binding) -> Result<Failure, Failure> {
     let sessions = desk.ask(|at| at.conversations.sessions(LISTED_MAX).map_err(desk::store)).await?;
-    let ids: Vec<String> =
-        sessions.iter().filter(|s| s.project_id == binding.scope.project_id).map(|s| s.id.to_string()).collect();
+    let ids: Vec<String> = sessions
+        .iter()
+        .filter(|s| s.project_id == binding.scope.project_id)
+        .map(|s| s.id.to_string())
+        .collect();
     Ok(match ids.first() {
         None => Failure::usage("This project has no session yet", "Start one: agentspine chat"),
         Some(newest) => Failure::usage(

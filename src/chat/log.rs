@@ -113,7 +113,8 @@ fn drop_unanswered(out: &mut Vec<Message>) {
 }
 
 fn answer_every_tool_call(out: &mut [Message]) {
-    let answered: Vec<bool> = (0..out.len()).map(|i| matches!(out.get(i + 1), Some(Message::ToolResults(_)))).collect();
+    let answered: Vec<bool> =
+        (0..out.len()).map(|i| matches!(out.get(i + 1), Some(Message::ToolResults(_)))).collect();
     for (message, answered) in out.iter_mut().zip(answered) {
         if let (Message::Assistant { blocks }, false) = (message, answered) {
             blocks.retain(|block| !matches!(block, AssistantBlock::ToolUse { .. }));
@@ -161,7 +162,8 @@ mod tests {
 
     #[test]
     fn a_tool_call_without_a_result_is_left_out() {
-        let call = AssistantBlock::ToolUse { id: "1".into(), name: "memory_search".into(), input: "{}".into() };
+        let call =
+            AssistantBlock::ToolUse { id: "1".into(), name: "memory_search".into(), input: "{}".into() };
         let text = AssistantBlock::Text("let me look".into());
         let events = [prompt("a"), answer(vec![text.clone(), call]), LogEvent::TurnEnd, prompt("b")];
         assert_eq!(messages(&events), [user("a"), Message::Assistant { blocks: vec![text] }, user("b")]);

@@ -35,11 +35,15 @@ const PIPE_BYTES_MAX: u64 = agentspine_gate::turn::PROMPT_BYTES_MAX as u64;
 /// Runs a chat, or one prompt of it.
 pub(crate) fn run(args: &ChatArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
     let binding = bind(args, config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::other(format!("The runtime did not start: {error}"), "Check the process limits: ulimit -a"))?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(
+            |error| {
+                Failure::other(
+                    format!("The runtime did not start: {error}"),
+                    "Check the process limits: ulimit -a",
+                )
+            },
+        )?;
     let opening = compose::opening(config, &binding.cwd)?;
     let prompt = one_prompt(args)?;
     runtime.block_on(async {
@@ -58,7 +62,9 @@ fn one_prompt(args: &ChatArgs) -> Result<Option<String>, Failure> {
     let Some(typed) = &args.print else { return Ok(None) };
     let piped = if std::io::IsTerminal::is_terminal(&std::io::stdin()) { String::new() } else { pipe()? };
     match (typed.as_deref().unwrap_or_default(), piped.trim_end()) {
-        ("", "") => Err(Failure::usage("-p needs a prompt", "Try: agentspine chat -p \"What did we decide?\"")),
+        ("", "") => {
+            Err(Failure::usage("-p needs a prompt", "Try: agentspine chat -p \"What did we decide?\""))
+        }
         ("", piped) => Ok(Some(piped.to_owned())),
         (typed, "") => Ok(Some(typed.to_owned())),
         (typed, piped) => Ok(Some(format!("{typed}\n\n{piped}"))),
@@ -68,24 +74,36 @@ fn one_prompt(args: &ChatArgs) -> Result<Option<String>, Failure> {
 fn pipe() -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(PIPE_BYTES_MAX + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::other(format!("stdin cannot be read: {error}"), "Give the prompt after -p"))?;
+    read.map_err(|error| {
+        Failure::other(format!("stdin cannot be read: {error}"), "Give the prompt after -p")
+    })?;
     if bytes.len() as u64 > PIPE_BYTES_MAX {
-        return Err(Failure::usage(format!("stdin holds more than {PIPE_BYTES_MAX} bytes"), "Send a part of it"));
+        return Err(Failure::usage(
+            format!("stdin holds more than {PIPE_BYTES_MAX} bytes"),
+            "Send a part of it",
+        ));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::usage(format!("stdin is not UTF-8 text (byte {at})"), "Send text, for example: git diff | agentspine -p \"Review\"")
+        Failure::usage(
+            format!("stdin is not UTF-8 text (byte {at})"),
+            "Send text, for example: git diff | agentspine -p \"Review\"",
+        )
     })
 }
 
 fn bind(args: &ChatArgs, config: &Config) -> Result<Binding, Failure> {
     let cwd = match &args.cwd {
         Some(dir) => dir.clone(),
-        None => std::env::current_dir()
-            .map_err(|error| Failure::other(format!("The working directory is gone: {error}"), "cd into an existing directory"))?,
+        None => std::env::current_dir().map_err(|error| {
+            Failure::other(format!("The working directory is gone: {error}"), "cd into an existing directory")
+        })?,
     };
     let cwd = OsFs.canonicalize(&cwd).map_err(|error| {
-        Failure::usage(format!("{} cannot be used: {error}", config.short_path(&cwd)), "Name an existing directory: --cwd DIR")
+        Failure::usage(
+            format!("{} cannot be used: {error}", config.short_path(&cwd)),
+            "Name an existing directory: --cwd DIR",
+        )
     })?;
     let project_id = args.project.clone().unwrap_or_else(|| instructions::project_id(&OsFs, &cwd));
     let session_id = match &args.session {
@@ -104,7 +122,9 @@ fn bind(args: &ChatArgs, config: &Config) -> Result<Binding, Failure> {
 
 fn new_session_id() -> Result<Id, Failure> {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::other(format!("No randomness from the system: {error}"), "Run: agentspine doctor"))?;
-    Id::new(format!("s-{}", agentspine_gate::ids::hex(&bytes))).map_err(|error| Failure::other(error.to_string(), ""))
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::other(format!("No randomness from the system: {error}"), "Run: agentspine doctor")
+    })?;
+    Id::new(format!("s-{}", agentspine_gate::ids::hex(&bytes)))
+        .map_err(|error| Failure::other(error.to_string(), ""))
 }

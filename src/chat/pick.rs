@@ -44,8 +44,9 @@ pub(super) fn choose(config: &Config) -> Result<Choice, Failure> {
 /// The target of one `--model` value, with its key.
 pub(super) fn target(config: &Config, text: &str) -> Result<Target, Failure> {
     let plain = if config.http.allow_plain { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
-    let spec = ModelSpec::parse(text, plain)
-        .map_err(|error| Failure::usage(format!("--model {text}: {error}"), "Try: agentspine chat --model demo"))?;
+    let spec = ModelSpec::parse(text, plain).map_err(|error| {
+        Failure::usage(format!("--model {text}: {error}"), "Try: agentspine chat --model demo")
+    })?;
     let needs_key = spec.needs_key();
     let Some(variable) = spec.key_variable() else { return Ok(spec.target(None)) };
     let key = match config.key(variable) {
@@ -56,7 +57,9 @@ pub(super) fn target(config: &Config, text: &str) -> Result<Target, Failure> {
     if secret.is_none() && needs_key {
         return Err(Failure::usage(
             format!("{text} needs a key and {variable} is not set"),
-            format!("Set {variable}, or api_key_command in config.toml; without a key: agentspine chat --model demo"),
+            format!(
+                "Set {variable}, or api_key_command in config.toml; without a key: agentspine chat --model demo"
+            ),
         ));
     }
     Ok(spec.target(secret))
@@ -66,6 +69,8 @@ pub(super) fn target(config: &Config, text: &str) -> Result<Target, Failure> {
 pub(super) fn label(target: &Target) -> String {
     match target.dialect {
         agentspine_model::Dialect::Demo => "demo".to_owned(),
-        agentspine_model::Dialect::AnthropicMessages | agentspine_model::Dialect::OpenAiChat => target.model.clone(),
+        agentspine_model::Dialect::AnthropicMessages | agentspine_model::Dialect::OpenAiChat => {
+            target.model.clone()
+        }
     }
 }

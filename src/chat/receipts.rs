@@ -41,7 +41,8 @@ async fn list(desk: &Desk, session: Id) -> Result<Vec<AppEvent>, String> {
 
 async fn one(desk: &Desk, id: &str) -> Result<Vec<AppEvent>, String> {
     let id = ReceiptId::parse(id).ok_or("There is no such receipt.")?;
-    let record = desk.ask(move |at| at.gate.vault().record(id)).await.map_err(|refusal| refusal.to_string())?;
+    let record =
+        desk.ask(move |at| at.gate.vault().record(id)).await.map_err(|refusal| refusal.to_string())?;
     let record = record.ok_or("There is no such receipt.")?;
     Ok(vec![AppEvent::ReceiptDetail(detail(&record))])
 }
@@ -49,11 +50,13 @@ async fn one(desk: &Desk, id: &str) -> Result<Vec<AppEvent>, String> {
 async fn verdict(desk: &Desk, id: String) -> Result<Vec<AppEvent>, String> {
     let report = desk.ask(|at| at.gate.vault().verify_chain()).await;
     let verdict = match report {
-        Ok(report) if report.ok => Verdict {
-            ok: true,
-            text: format!("signature and chain ok, {} rows, anchor ok", report.rows),
+        Ok(report) if report.ok => {
+            Verdict { ok: true, text: format!("signature and chain ok, {} rows, anchor ok", report.rows) }
+        }
+        Ok(report) => Verdict {
+            ok: false,
+            text: report.problem.unwrap_or_else(|| "the chain does not hold".to_owned()),
         },
-        Ok(report) => Verdict { ok: false, text: report.problem.unwrap_or_else(|| "the chain does not hold".to_owned()) },
         Err(refusal) => Verdict { ok: false, text: refusal.to_string() },
     };
     Ok(vec![AppEvent::Verified { id, verdict }])
@@ -65,16 +68,23 @@ async fn confirm(desk: &Desk, id: String) -> Result<Vec<AppEvent>, String> {
         let now = at.seams.clock.wall_ms();
         Ok(at.gate.remember().confirm(&id, None, now))
     });
-    done.await.map_err(|refusal| refusal.to_string())?.map_err(|error| format!("{error}. {}", error.advice()))?;
-    Ok(vec![AppEvent::Notice { level: Level::Good, text: "Remembered. It is in every turn from now on.".to_owned() }])
+    done.await
+        .map_err(|refusal| refusal.to_string())?
+        .map_err(|error| format!("{error}. {}", error.advice()))?;
+    Ok(vec![AppEvent::Notice {
+        level: Level::Good,
+        text: "Remembered. It is in every turn from now on.".to_owned(),
+    }])
 }
 
 fn row(record: &ReceiptRecord) -> ReceiptRow {
     let claims = record.issued.as_ref().and_then(|issued| issued.body.get("claims"));
     let refused = record.refused.first().map(|entry| &entry.body);
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let length = |name: &str| claims.and_then(|claims| claims.get(name)).and_then(Value::as_array).map_or(0, Vec::len);
-    let kind = claims.and_then(|claims| claims.get("kind")).or_else(|| refused.and_then(|body| body.get("kind")));
+    let length =
+        |name: &str| claims.and_then(|claims| claims.get(name)).and_then(Value::as_array).map_or(0, Vec::len);
+    let kind =
+        claims.and_then(|claims| claims.get("kind")).or_else(|| refused.and_then(|body| body.get("kind")));
     let at_ms = record.issued.as_ref().or(record.refused.first()).map_or(0, |entry| entry.at_ms);
     ReceiptRow {
         id: record.id.to_hex(),
@@ -97,7 +107,8 @@ fn recalled(claims: Option<&Value>) -> u32 {
 
 /// What became of the call, or why there was none.
 fn call(record: &ReceiptRecord) -> String {
-    let word = |body: &Value, name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let word =
+        |body: &Value, name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     if let Some(outcome) = &record.outcome {
         let status = outcome.body.get("status").and_then(Value::as_u64).map(|status| format!(" {status}"));
         return format!("{}{}", word(&outcome.body, "outcome"), status.unwrap_or_default());
@@ -121,8 +132,10 @@ fn state(state: ReceiptState) -> data::ReceiptState {
 }
 
 fn detail(record: &ReceiptRecord) -> ReceiptDetail {
-    let body = record.issued.as_ref().or(record.refused.first()).map(|entry| entry.body.clone()).unwrap_or_default();
-    let mut fields = vec![("state".to_owned(), record.state.as_str().to_owned()), ("call".to_owned(), call(record))];
+    let body =
+        record.issued.as_ref().or(record.refused.first()).map(|entry| entry.body.clone()).unwrap_or_default();
+    let mut fields =
+        vec![("state".to_owned(), record.state.as_str().to_owned()), ("call".to_owned(), call(record))];
     flatten("", body.get("claims").unwrap_or(&body), &mut fields);
     let json = serde_json::to_string_pretty(&body).unwrap_or_default();
     ReceiptDetail { id: record.id.to_hex(), fields, verify: None, json }
@@ -134,7 +147,9 @@ fn flatten(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(key, value)| flatten(&join(key), value, out)),
         Value::Array(items) if items.is_empty() => out.push((name.to_owned(), "none".to_owned())),
-        Value::Array(items) => items.iter().enumerate().for_each(|(n, value)| flatten(&join(&(n + 1).to_string()), value, out)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(n, value)| flatten(&join(&(n + 1).to_string()), value, out))
+        }
         Value::String(text) => out.push((name.to_owned(), text.clone())),
         Value::Null => out.push((name.to_owned(), "–".to_owned())),
         Value::Bool(_) | Value::Number(_) => out.push((name.to_owned(), value.to_string())),
@@ -142,6 +157,8 @@ fn flatten(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
 }
 
 fn time_of_day(at_ms: i64) -> String {
-    let at = jiff::Timestamp::from_millisecond(at_ms).ok().map(|at| at.to_zoned_datetime(jiff::tz::TimeZone::system()));
+    let at = jiff::Timestamp::from_millisecond(at_ms)
+        .ok()
+        .map(|at| at.to_zoned_datetime(jiff::tz::TimeZone::system()));
     at.map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string())
 }

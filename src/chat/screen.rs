@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
-use agentspine_tui::{self as data, AppEvent, Effect, Event, Level, Setup, State, Theme, tick_ms, update, view};
+use agentspine_tui::{
+    self as data, AppEvent, Effect, Event, Level, Setup, State, Theme, tick_ms, update, view,
+};
 use crossterm::event::EventStream;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -35,7 +37,12 @@ enum Command {
 }
 
 /// Runs the full-screen chat until the person leaves.
-pub(super) async fn run(args: &ChatArgs, config: &Config, opening: Opening, binding: Binding) -> Result<(), Failure> {
+pub(super) async fn run(
+    args: &ChatArgs,
+    config: &Config,
+    opening: Opening,
+    binding: Binding,
+) -> Result<(), Failure> {
     let choice = pick::choose(config)?;
     let mut terminal = Terminal::take().map_err(|error| no_terminal(&error))?;
     let (news, inbox) = mpsc::unbounded_channel();
@@ -92,7 +99,17 @@ impl<'a> Screen<'a> {
         let theme = Theme { ascii: config.ui.ascii, no_color: config.ui.no_color, still: false };
         let (place, session) = (config.short_path(&binding.cwd), binding.scope.session_id.to_string());
         let state = State::new(Setup { theme, place, session, size });
-        Ok(Self { config, state, news, choice, work: None, cancel: None, found: None, draft: None, dirty: true })
+        Ok(Self {
+            config,
+            state,
+            news,
+            choice,
+            work: None,
+            cancel: None,
+            found: None,
+            draft: None,
+            dirty: true,
+        })
     }
 
     fn draw(&mut self, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -101,7 +118,12 @@ impl<'a> Screen<'a> {
     }
 
     /// Opens the session, starts the engine's task, and says which model answers.
-    async fn begin(&mut self, args: &ChatArgs, rooms: Arc<Rooms>, mut binding: Binding) -> Result<(), Failure> {
+    async fn begin(
+        &mut self,
+        args: &ChatArgs,
+        rooms: Arc<Rooms>,
+        mut binding: Binding,
+    ) -> Result<(), Failure> {
         let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
         self.tell_past(&events);
         let target = match &self.choice {
@@ -171,7 +193,8 @@ impl<'a> Screen<'a> {
 
     async fn load_draft(&mut self, work: &Work) {
         let session = work.session.clone();
-        let draft = work.rooms.desk.ask(move |at| at.conversations.load_draft(&session).map_err(crate::desk::store));
+        let draft =
+            work.rooms.desk.ask(move |at| at.conversations.load_draft(&session).map_err(crate::desk::store));
         if let Ok(Some(text)) = draft.await {
             self.app(AppEvent::Draft(text));
         }
@@ -183,7 +206,11 @@ impl<'a> Screen<'a> {
         let _ = update(&mut self.state, Event::from(event));
     }
 
-    async fn follow(&mut self, terminal: &mut Terminal, mut inbox: UnboundedReceiver<News>) -> Result<(), Failure> {
+    async fn follow(
+        &mut self,
+        terminal: &mut Terminal,
+        mut inbox: UnboundedReceiver<News>,
+    ) -> Result<(), Failure> {
         let mut keys = EventStream::new();
         let mut signals = Signals::new()?;
         loop {
@@ -240,7 +267,14 @@ impl<'a> Screen<'a> {
             }
         };
         for event in events {
-            if matches!(event, AppEvent::TurnDone | AppEvent::Blocked(_) | AppEvent::ModelError(_) | AppEvent::Interrupted | AppEvent::Cut { .. }) {
+            if matches!(
+                event,
+                AppEvent::TurnDone
+                    | AppEvent::Blocked(_)
+                    | AppEvent::ModelError(_)
+                    | AppEvent::Interrupted
+                    | AppEvent::Cut { .. }
+            ) {
                 self.cancel = None;
             }
             self.app(event);
@@ -355,7 +389,11 @@ impl<'a> Screen<'a> {
         let (Some((text, _)), Some(work)) = (self.draft.take(), &self.work) else { return };
         let session = work.session.clone();
         // A draft that cannot be saved stays in the composer; the next pause tries again.
-        let _ = work.rooms.desk.ask(move |at| at.conversations.save_draft(&session, &text).map_err(crate::desk::store)).await;
+        let _ = work
+            .rooms
+            .desk
+            .ask(move |at| at.conversations.save_draft(&session, &text).map_err(crate::desk::store))
+            .await;
     }
 
     async fn leave(&mut self) -> Result<(), Failure> {
@@ -399,7 +437,11 @@ impl Signals {
     fn new() -> Result<Self, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
         let take = |kind| signal(kind).map_err(|error| no_terminal(&error));
-        Ok(Self([take(SignalKind::terminate())?, take(SignalKind::hangup())?, take(SignalKind::interrupt())?]))
+        Ok(Self([
+            take(SignalKind::terminate())?,
+            take(SignalKind::hangup())?,
+            take(SignalKind::interrupt())?,
+        ]))
     }
 
     async fn recv(&mut self) {
@@ -413,5 +455,8 @@ impl Signals {
 }
 
 fn no_terminal(error: &std::io::Error) -> Failure {
-    Failure::other(format!("The terminal cannot be used: {error}"), "Try without a screen: agentspine chat --plain")
+    Failure::other(
+        format!("The terminal cannot be used: {error}"),
+        "Try without a screen: agentspine chat --plain",
+    )
 }

@@ -1,12 +1,12 @@
 //! From what happened to what the screen shows: plain data, scrubbed by the screen itself.
 
 use agentspine_gate::instructions::{DocumentState, Listed};
-use agentspine_gate::receipt::claims::{BoundDocument, BoundProvider, Delivery};
 use agentspine_gate::recall::Status;
+use agentspine_gate::receipt::claims::{BoundDocument, BoundProvider, Delivery};
 use agentspine_gate::turn::CallKind;
 use agentspine_tui::{
-    self as data, AppEvent, Blocked, InstructionRow, Instructions, Level, Preflight, ProviderRow, ProviderStatus, Recall, RecallItem,
-    ReceiptState,
+    self as data, AppEvent, Blocked, InstructionRow, Instructions, Level, Preflight, ProviderRow,
+    ProviderStatus, Recall, RecallItem, ReceiptState,
 };
 
 use super::engine::{ChatEvent, End, PassedView};
@@ -30,7 +30,11 @@ pub(super) fn summary(view: &PassedView) -> String {
         .filter(|provider| matches!(provider.status, Status::Failed | Status::FailedOptional))
         .map(|provider| provider.id.as_str())
         .collect();
-    let failed = if failed.is_empty() { String::new() } else { format!(" · failed, optional: {}", failed.join(", ")) };
+    let failed = if failed.is_empty() {
+        String::new()
+    } else {
+        format!(" · failed, optional: {}", failed.join(", "))
+    };
     format!(
         "preflight {} ms · {} recalled{failed} · files {}/{} ok · receipt {} consumed · +{} tok",
         view.ms,
@@ -59,7 +63,11 @@ pub(super) fn events(event: ChatEvent, short_path: &dyn Fn(&std::path::Path) -> 
         ChatEvent::ToolUse { name, query } => vec![AppEvent::ToolCall { name, line: query }],
         ChatEvent::ToolResult { ok, line } => vec![AppEvent::ToolResult { ok, line }],
         ChatEvent::Usage(usage) => {
-            vec![AppEvent::Usage(data::Usage { input: usage.input, output: usage.output, context_percent: None })]
+            vec![AppEvent::Usage(data::Usage {
+                input: usage.input,
+                output: usage.output,
+                context_percent: None,
+            })]
         }
         ChatEvent::Ended(end) => ended(end),
     }
@@ -67,7 +75,8 @@ pub(super) fn events(event: ChatEvent, short_path: &dyn Fn(&std::path::Path) -> 
 
 fn passed(view: &PassedView, short_path: &dyn Fn(&std::path::Path) -> String) -> Vec<AppEvent> {
     let claims = &view.claims;
-    let kind = if claims.kind == CallKind::Turn { data::CallKind::Turn } else { data::CallKind::Continuation };
+    let kind =
+        if claims.kind == CallKind::Turn { data::CallKind::Turn } else { data::CallKind::Continuation };
     let preflight = Preflight {
         turn: view.turn,
         kind,
@@ -79,7 +88,8 @@ fn passed(view: &PassedView, short_path: &dyn Fn(&std::path::Path) -> String) ->
         state: ReceiptState::Consumed,
         injected_tokens: injected_tokens(view),
     };
-    let mut out = vec![AppEvent::Instructions(instructions(view, short_path)), AppEvent::Preflight(preflight)];
+    let mut out =
+        vec![AppEvent::Instructions(instructions(view, short_path)), AppEvent::Preflight(preflight)];
     if claims.kind == CallKind::Turn {
         out.insert(0, AppEvent::Recall(recall(view)));
     }
@@ -91,7 +101,8 @@ fn recall(view: &PassedView) -> Recall {
     for provider in &view.claims.providers {
         for bound in &provider.injected {
             let answers = view.outcomes.iter().filter(|outcome| outcome.provider_id == provider.id);
-            let found = answers.filter_map(|outcome| outcome.result.as_ref().ok()).flat_map(|answer| &answer.items);
+            let found =
+                answers.filter_map(|outcome| outcome.result.as_ref().ok()).flat_map(|answer| &answer.items);
             for item in found.filter(|item| item.id == bound.id && item.revision == bound.revision).take(1) {
                 items.push(RecallItem {
                     n: count(items.len() + 1),
@@ -140,7 +151,9 @@ fn instructions(view: &PassedView, short_path: &dyn Fn(&std::path::Path) -> Stri
     let row = |listed: &Listed| {
         let bound = view.claims.documents.iter().find(|doc| doc.id == listed.id);
         let (state, level) = match bound {
-            Some(doc) => (delivery(doc), if doc.state == Delivery::Unverified { Level::Warn } else { Level::Good }),
+            Some(doc) => {
+                (delivery(doc), if doc.state == Delivery::Unverified { Level::Warn } else { Level::Good })
+            }
             None => (word(listed.state), Level::Info),
         };
         InstructionRow {

@@ -14,6 +14,7 @@ fn main() -> std::io::Result<()> {
     let has = |word: &str| args.iter().any(|a| a == word);
     let theme = Theme { ascii: has("ascii"), no_color: has("mono"), still: has("still") };
     let mut terminal = ratatui::init();
+    crossterm::execute!(std::io::stdout(), crossterm::event::EnableBracketedPaste)?;
     let size = terminal.size()?;
     let name = args.first().map_or("answer", String::as_str);
     let mut state = scripts::script(name, (size.width, size.height), theme);
@@ -32,6 +33,7 @@ fn main() -> std::io::Result<()> {
             break;
         }
     }
+    crossterm::execute!(std::io::stdout(), crossterm::event::DisableBracketedPaste)?;
     ratatui::restore();
     Ok(())
 }

@@ -169,7 +169,7 @@ impl Keys {
 /// Parses one profile object.
 pub(super) fn profile(at: At) -> Parsed<Profile> {
     let mut keys = at.object()?;
-    keys.word("schema", &[PROFILE_SCHEMA])?;
+    keys.word("schema", &[PROFILE_SCHEMA, super::POLICY_SCHEMA])?;
     // Written by the earlier implementation into every stored profile; it configures nothing.
     keys.word("authority", &[super::store::AUTHORITY])?;
     let profile = Profile {

@@ -2,10 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
 
 use super::edit::{self, Action, Change};
@@ -13,6 +11,7 @@ use super::parse::{self, At, Parsed, fault};
 use super::{POLICY_BYTES_MAX, Policy, Profile};
 use crate::failure::{Detail, Refusal};
 use crate::ids::Id;
+use crate::private::{Unfit, create_private, lock, open_private, sync_dir};
 use crate::strict_json;
 
 /// Schema of the file (upstream's).
@@ -25,6 +24,8 @@ const PROFILES_MAX: usize = 64;
 const HISTORY_MAX: usize = 200;
 /// Largest revision: the largest whole number every JSON reader keeps exactly.
 const REVISION_MAX: u64 = (1 << 53) - 1;
+/// How long a change waits for another one, milliseconds.
+const LOCK_WAIT_MS: u32 = 5000;
 /// How messages name the file.
 const FILE: &str = "gate/policy.json in the state directory";
 
@@ -83,7 +84,10 @@ impl PolicyStore {
     /// Stores a change the person confirmed, and returns the new revision. Refuses where the file changed meanwhile: the
     /// person confirmed another difference.
     pub fn apply(&self, change: Change, wall_ms: i64) -> Result<u64, Refusal> {
-        let _lock = self.lock().map_err(|e| unwritable(&e))?;
+        let file = self.lock_file().map_err(|e| unwritable(&e))?;
+        let held = lock(&file, LOCK_WAIT_MS).map_err(|e| unwritable(&e))?;
+        let _held =
+            held.ok_or_else(|| rejected("another process is changing the policy; run the command again"))?;
         let mut stored = self.read()?;
         if stored.policy.revision != change.base_revision {
             return Err(rejected("the policy changed since this change was shown; run the command again"));
@@ -106,16 +110,12 @@ impl PolicyStore {
         Ok(stored.policy.revision)
     }
 
-    fn lock(&self) -> io::Result<File> {
-        let lock = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(flags(OFlags::NOFOLLOW))
-            .open(self.file.with_extension("lock"))?;
-        lock.lock()?;
-        Ok(lock)
+    fn lock_file(&self) -> io::Result<File> {
+        let path = self.file.with_extension("lock");
+        create_private(&path).or_else(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => File::options().write(true).open(&path),
+            _ => Err(e),
+        })
     }
 
     fn read(&self) -> Result<Stored, Refusal> {
@@ -185,23 +185,14 @@ fn history_item(at: At) -> Parsed<Value> {
 
 /// Reads our own file through one handle: no link, regular, ours, closed to others, at most the limit.
 fn read_private(path: &Path) -> Result<Option<Vec<u8>>, Refusal> {
-    let open = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(path, open, Mode::empty()) {
-        Ok(fd) => File::from(fd),
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(rustix::io::Errno::LOOP) => return Err(corrupt("it is a symbolic link")),
-        Err(e) => return Err(corrupt(format!("it cannot be read: {e}"))),
+    let file = match open_private(path, false) {
+        Ok(file) => file,
+        Err(Unfit::Absent) => return Ok(None),
+        Err(Unfit::NotRegular) => return Err(corrupt("it is a link or not a regular file")),
+        Err(Unfit::Mode) => return Err(corrupt("others may read or write it; `chmod 600` it")),
+        Err(Unfit::Owner) => return Err(corrupt("it belongs to another user")),
+        Err(Unfit::Io(e)) => return Err(corrupt(format!("it cannot be read: {}", e.kind()))),
     };
-    let meta = file.metadata().map_err(corrupt)?;
-    if !meta.is_file() {
-        return Err(corrupt("it is not a regular file"));
-    }
-    if meta.uid() != rustix::process::geteuid().as_raw() {
-        return Err(corrupt("it belongs to another user"));
-    }
-    if meta.mode() & 0o077 != 0 {
-        return Err(corrupt("others may read or write it; `chmod 600` it"));
-    }
     let mut bytes = Vec::new();
     file.take(POLICY_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(corrupt)?;
     if bytes.len() as u64 > POLICY_BYTES_MAX {
@@ -218,15 +209,11 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let mut file = create_private(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)?;
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
-}
-
-fn flags(flags: OFlags) -> i32 {
-    flags.bits().cast_signed()
+    sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
 fn iso(wall_ms: i64) -> String {

@@ -6,6 +6,7 @@
 //! per row can't see: an entry deleted together with all its events, or the whole file set back to an older copy.
 
 mod capture;
+mod error;
 mod rows;
 mod store;
 #[cfg(test)]
@@ -14,8 +15,9 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use capture::capture;
+pub use error::RememberError;
 pub use rows::{Candidate, CandidateStatus, Entry, EntryStatus};
-pub use store::{Confirmed, Counts, Listing, Proposal, Proposed, Purged, RememberError, RememberStore};
+pub use store::{Confirmed, Counts, Listing, Proposal, Proposed, Purged, RememberStore};
 
 use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id};

@@ -195,9 +195,13 @@ fn parts<'a>(kind: &'a str, id: &'a str, body: &'a str, seq: &'a [u8; 8]) -> [&'
 /// All rows as they stand, oldest first, not verified.
 pub(super) fn raw(db: &Connection) -> rusqlite::Result<Vec<Row>> {
     let mut all = db.prepare("SELECT seq, kind, id, body, kid, mac FROM remembered ORDER BY seq")?;
+    // Text that is no UTF-8 any more must fail its MAC, so that the row is named and can be purged.
+    let text = |row: &rusqlite::Row<'_>, n| -> rusqlite::Result<String> {
+        Ok(String::from_utf8_lossy(row.get_ref(n)?.as_bytes()?).into_owned())
+    };
     let read = |row: &rusqlite::Row<'_>| {
-        let (seq, kind, id) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Row { seq, kind, id, body: row.get(3)?, kid: row.get(4)?, mac: row.get(5)? })
+        let (kind, id, body) = (text(row, 1)?, text(row, 2)?, text(row, 3)?);
+        Ok(Row { seq: row.get(0)?, kind, id, body, kid: text(row, 4)?, mac: text(row, 5)? })
     };
     all.query_map([], read)?.collect()
 }

@@ -2,21 +2,22 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use serde::Serialize;
 
 use super::rows::{self, Candidate, CandidateStatus, Entry, EntryStatus, Event, Image, Keys, Row};
-use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberScope};
+use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberError, RememberScope};
 use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id, hex};
+use crate::private;
 use crate::receipt::keyring::Keyring;
-use crate::screen::{Refused, neutralise, screen};
+use crate::screen::{neutralise, screen};
 
 /// How long a writer waits for another one, milliseconds.
-const BUSY_MS: u64 = 5000;
+const BUSY_MS: u32 = 5000;
 /// Kind of a rule that names none (upstream's).
 const KIND_DEFAULT: &str = "critical";
 
@@ -93,71 +94,6 @@ pub struct Counts {
     pub active: usize,
 }
 
-/// Why an operation did nothing. Never holds a claim.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RememberError {
-    /// The store itself refuses.
-    #[error(transparent)]
-    Store(#[from] Refusal),
-    /// The claim does not pass the screen.
-    #[error("the rule was not taken: {0}")]
-    Screened(#[from] Refused),
-    /// The claim is blank.
-    #[error("the rule is blank")]
-    Blank,
-    /// The claim is too long.
-    #[error("the rule is {bytes} bytes, at most {CLAIM_BYTES_MAX} fit")]
-    TooLong {
-        /// Its size.
-        bytes: usize,
-    },
-    /// The store is full.
-    #[error("at most {ROWS_MAX} rules and candidates are kept; purge some first")]
-    Full,
-    /// No such candidate or entry.
-    #[error("there is no {0} in Must-Remember")]
-    Unknown(Id),
-    /// The candidate was confirmed before.
-    #[error("{0} was confirmed before")]
-    NotPending(Id),
-    /// The entry to supersede does not apply.
-    #[error("{0} is not active, so it can't be superseded")]
-    NotActive(Id),
-    /// The entry to roll back to applies already.
-    #[error("{0} is active already")]
-    AlreadyActive(Id),
-    /// The entry to supersede has another scope.
-    #[error("{0} is for another scope (user, tenant, project, group or task)")]
-    OtherScope(Id),
-}
-
-impl RememberError {
-    /// The next thing to do.
-    pub fn advice(&self) -> &str {
-        match self {
-            Self::Store(refusal) => &refusal.advice,
-            Self::Screened(_) => {
-                "Word it as a fact or a preference, without credentials and without granting anything."
-            }
-            Self::Blank | Self::TooLong { .. } => {
-                "Give one short sentence with `agentspine remember-propose --claim TEXT`."
-            }
-            Self::Full
-            | Self::Unknown(_)
-            | Self::NotPending(_)
-            | Self::NotActive(_)
-            | Self::AlreadyActive(_) => "See what is stored with `agentspine remember-list`.",
-            Self::OtherScope(_) => "Propose the rule with the scope of the entry it shall replace.",
-        }
-    }
-}
-
-impl From<rusqlite::Error> for RememberError {
-    fn from(e: rusqlite::Error) -> Self {
-        Self::Store(rows::unreadable(&e))
-    }
-}
-
 impl RememberStore {
     /// Opens the store, making an empty one (0600) where there is none. Rows are verified when they are read.
     pub fn open(path: &Path, keyring: &Keyring) -> Result<Self, Refusal> {
@@ -168,8 +104,9 @@ impl RememberStore {
             .truncate(false)
             .mode(0o600)
             .open(path.with_extension("lock"));
-        let _lock =
-            lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(|e| unusable(&e.kind().to_string()))?;
+        let lock = lock.map_err(|e| unusable(&e.kind().to_string()))?;
+        let held = private::lock(&lock, BUSY_MS).map_err(|e| unusable(&e.kind().to_string()))?;
+        let _held = held.ok_or_else(|| unusable("another process is opening it"))?;
         own_file(path)?;
         let db = connect(path).map_err(|e| rows::unreadable(&e))?;
         let version = |name| {
@@ -260,7 +197,7 @@ impl RememberStore {
     }
 
     /// Deletes an entry and its candidate (or a candidate and its entries) for good and keeps events without content.
-    /// Works on rows that do not verify, too. No earlier version becomes active by it.
+    /// Works on rows that do not verify, too, and again on an id that was purged. No earlier version becomes active by it.
     pub fn purge(&self, id: &Id, now_ms: i64) -> Result<Purged, RememberError> {
         let tx = self.write()?;
         let rows = rows::raw(&tx)?;
@@ -271,8 +208,12 @@ impl RememberStore {
         let entries: Vec<Entry> = rows.iter().filter_map(|row| entry(&row)).filter(named).collect();
         let stands = |row: &Row| matches!(row.kind.as_str(), "candidate" | "entry") || !self.keys.verify(row);
         let newest = rows.iter().rev().find(|row| row.id == id.as_str());
-        if entries.is_empty() && newest.is_none_or(|row| row.kind == "purged" && self.keys.verify(row)) {
-            return Err(RememberError::Unknown(id.clone()));
+        let Some(newest) = newest else { return Err(RememberError::Unknown(id.clone())) };
+        if entries.is_empty() && newest.kind == "purged" && self.keys.verify(newest) {
+            // Purged before, perhaps while somebody read: what is left of the text goes now.
+            let revision = newest.seq;
+            drop(tx);
+            return Ok(self.purged(id, revision));
         }
         let mut gone: Vec<(Id, Option<Id>)> = vec![(id.clone(), None)];
         for one in entries {
@@ -291,8 +232,7 @@ impl RememberStore {
             }
         }
         tx.commit()?;
-        let id_digest = Digest::of(id.as_str().as_bytes());
-        Ok(Purged { purged: true, id_digest, revision, erased: self.erase() })
+        Ok(self.purged(id, revision))
     }
 
     /// All entries and candidates.
@@ -436,6 +376,10 @@ impl RememberStore {
         event.active.filter(|_| self.keys.verify(row))
     }
 
+    fn purged(&self, id: &Id, revision: i64) -> Purged {
+        Purged { purged: true, id_digest: Digest::of(id.as_str().as_bytes()), revision, erased: self.erase() }
+    }
+
     /// Rewrites the file without free pages and empties the write-ahead log; deleted text is in neither afterwards.
     fn erase(&self) -> bool {
         let rewritten = self.db.execute_batch("VACUUM").is_ok();
@@ -487,7 +431,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
-    db.busy_timeout(std::time::Duration::from_millis(BUSY_MS))?;
+    db.busy_timeout(std::time::Duration::from_millis(BUSY_MS.into()))?;
     db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     // No deleted text in temporary files, free pages or page gaps; no functions from a foreign schema.
     db.execute_batch(
@@ -501,19 +445,13 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 /// Makes the file 0600 before SQLite opens it, or judges the one that stands there. A file that exists is never opened
 /// here: closing it again would drop the locks of this process's other connections (fcntl locks belong to the process).
 fn own_file(path: &Path) -> Result<(), Refusal> {
-    match File::options().write(true).create_new(true).mode(0o600).open(path) {
+    match private::create_private(path) {
         Ok(_) => return Ok(()),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(unusable(&e.kind().to_string())),
     }
     let meta = path.symlink_metadata().map_err(|e| unusable(&e.kind().to_string()))?;
-    if !meta.is_file() {
-        return Err(unusable("it is not a regular file"));
-    }
-    if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
-        return Err(unusable("others own it or may read it; `chmod 600` it"));
-    }
-    Ok(())
+    private::judge(&meta).map_err(|_| unusable("it is a link, another user's, or not 0600; `chmod 600` it"))
 }
 
 fn unusable(why: &str) -> Refusal {

@@ -197,7 +197,8 @@ fn a_purged_text_is_in_no_byte_of_the_store_and_may_be_remembered_again() {
     assert!(contains(&bytes_of(&home.file), "Answer in English"));
     let listing = home.store.list().unwrap();
     assert_eq!((listing.entries.len(), listing.candidates.len()), (1, 1));
-    assert_eq!(home.store.purge(&first, NOW).err().unwrap(), RememberError::Unknown(first.clone()));
+    let none = id("remember:none");
+    assert_eq!(home.store.purge(&none, NOW).err().unwrap(), RememberError::Unknown(none));
     let again = home.store.propose(proposal(needle, scope("u"))).unwrap();
     assert!(!again.duplicate && again.candidate.status == CandidateStatus::PendingConfirmation);
     let second = home.store.confirm(&again.candidate.id, None, NOW).unwrap().entry;
@@ -219,8 +220,7 @@ fn a_purge_says_when_another_reader_still_holds_the_text() {
     home.store.wait_at_most(50);
     assert!(!home.store.purge(&first, NOW).unwrap().erased);
     reader.execute_batch("COMMIT").unwrap();
-    let next = home.confirmed("Answer in English", None);
-    assert!(home.store.purge(&next, NOW).unwrap().erased);
+    assert!(home.store.purge(&first, NOW).unwrap().erased);
     assert!(!contains(&bytes_of(&home.file), "Zwetschgen"));
 }
 
@@ -262,6 +262,7 @@ fn a_row_changed_outside_is_refused_and_named_with_the_command_that_mends_it() {
         ("confirmed", "body = replace(body, '\"at\":', '\"at\":1')"),
         ("confirmed", "seq = 77"),
         ("candidate", "body = '{'"),
+        ("entry", "body = CAST(x'ff00fe' AS TEXT)"),
     ];
     for (kind, set) in change {
         let home = home();
@@ -394,6 +395,35 @@ fn the_file_is_private_and_a_foreign_one_is_refused() {
         .unwrap();
     assert_eq!(open(&beside("newer.sqlite")).as_deref(), Some("preflight-failed/state-dir"));
     assert_eq!(open(&beside("missing/remember.sqlite")).as_deref(), Some("preflight-failed/state-dir"));
+}
+
+#[test]
+fn no_flipped_byte_of_the_file_changes_a_rule_or_stops_the_program() {
+    let home = home();
+    home.confirmed("Use tabs", None);
+    let first = home.confirmed("Use spaces", None);
+    home.confirmed("Use both", Some(&first));
+    let Home { _dir, file, store } = home;
+    drop(store);
+    let good = std::fs::read(&file).unwrap();
+    let mut accepted = 0;
+    for at in (0..good.len()).step_by(193) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << (at % 8);
+        std::fs::write(&file, &bytes).unwrap();
+        for suffix in ["-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{suffix}", file.display()));
+        }
+        let opened = RememberStore::open(&file, &keyring());
+        match opened.and_then(|store| store.active(&id("u"), &id("t"), &id("p"), None, None)) {
+            Err(refusal) => assert_eq!(refusal.code(), crate::Code::Preflight),
+            Ok(active) => {
+                accepted += 1;
+                assert!(active.iter().all(|one| ["Use tabs", "Use both"].contains(&one.claim.as_str())));
+            }
+        }
+    }
+    assert!(accepted > 0 && good.len() / 193 > 100);
 }
 
 /// Run by the next test as another process; reads the store's path from its standard input.

@@ -31,7 +31,7 @@ fn patterns() -> Vec<(&'static str, String)> {
         n("grant", r"\bgrant (?:yourself|me|the (?:agent|assistant|user)|all|full|any) ".into()),
         n("grant", r"\b(?:is|are|as|be|stands?) (?:hereby |now |always )*(?:pre-?approved|pre-?authori[sz]ed|approved in advance|auto-?approved)\b".into()),
         n("grant", r"\bthe (?:user|owner|human|admin|operator)(?: has| have)? (?:already |pre-?)(?:approved|authori[sz]ed|consented|confirmed|granted)".into()),
-        n("grant", r"\b(?:remember|treat|regard|consider|mark|trust)\b.{0,80}\bas (?:a |an |the |always )*(?:trusted|authoritative|approved|pre-?approved|verified|safe|confirmed)\b".into()),
+        n("grant", r#"(?:^ ?|[:,;"'(] ?|\b(?:please|always|must|should|to|and) )(?:remember|treat|regard|consider|mark|trust)\b.{0,80}\bas (?:a |an |the |always )*(?:trusted|authoritative|approved|pre-?approved|verified|safe|confirmed)\b"#.into()),
         n("grant", r"\byou are now (?:an? |the |in )*(?:admin|root|unrestricted|unfiltered|developer mode|jailbroken|dan\b|superuser|system)".into()),
         n("standing approval", r"\b(?:always|automatically|silently|blindly|auto-?) ?(?:approve|allow|grant|accept|authori[sz]e|permit|confirm|trust|consent|say yes|comply|obey)\b".into()),
         n("standing approval", r"\b(?:approve|allow|grant|accept|authori[sz]e|permit|confirm|trust) (?:all|any|every|each|everything|anything)\b".into()),
@@ -110,8 +110,22 @@ fn ascii_words(patterns: impl Iterator<Item = String>) -> RegexSet {
         .unwrap_or_else(|_| RegexSet::empty())
 }
 
-/// Sentences with their white space collapsed. A line break ends none: a sentence may be wrapped.
+/// Sentences with their white space collapsed. They end at a sign that a blank follows, or at a full-width one; a line
+/// break ends none, because a sentence may be wrapped.
 fn sentences(text: &str) -> impl Iterator<Item = String> {
-    let parts = text.split_inclusive(['.', '!', '?', '。', '！', '？', ';', '；']);
-    parts.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
+    let words =
+        text.split_whitespace().flat_map(|word| word.split_inclusive(['。', '！', '？', '；']).chain([" "]));
+    let mut words = words.peekable();
+    std::iter::from_fn(move || {
+        words.peek()?;
+        let mut sentence = String::new();
+        for word in words.by_ref() {
+            let ended = sentence.ends_with(['.', '!', '?', ';']) && word == " ";
+            sentence.push_str(word);
+            if ended || word.ends_with(['。', '！', '？', '；']) {
+                break;
+            }
+        }
+        Some(sentence)
+    })
 }

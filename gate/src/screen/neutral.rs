@@ -25,10 +25,10 @@ fn one_line(text: &str) -> String {
     while let Some(c) = rest.next() {
         let keep = if c.is_whitespace() {
             before != Some(' ')
-        } else if is_combining(c) {
-            marks < MARKS_MAX
+        } else if c.is_control() || is_invisible(c) {
+            is_needed(before, c, rest.clone().next())
         } else {
-            !c.is_control() && (!is_invisible(c) || is_needed(before, c, rest.clone().next()))
+            !is_combining(c) || marks < MARKS_MAX
         };
         if keep {
             let shown = if c.is_whitespace() { ' ' } else { c };

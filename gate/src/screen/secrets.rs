@@ -116,7 +116,7 @@ const OWN: [(&str, &[&str], Proof, &str); 6] = [
         concat!(
             r"(?i)(?:passw(?:or)?d|passphrase|passwort|kennwort|pwd|密码|密碼|口令)",
             r"(?:\s+(?:for|of|to|on|at|für|fuer|zum|zur|von|vom|beim|im|auf)(?:\s+[^\s:=]{1,40}){1,4}?)?",
-            r"(?:\s*(?:[:=]|：|->|→|是|为|為|設為|设为)",
+            r"(?:\s*(?::|：|->|→|是|为|為|設為|设为)",
             r"|\s+(?:is|was|are|remains|lautet|lauten|ist|war|heißt|heisst|bleibt)(?:\s+(?:now|still|jetzt|nun|noch))?(?:\s*:)?\s)",
             r#"\s*(["'`(*„“”‚‘’«»「『]*[^\s"'`,;)*„“”‚‘’«»「」『』。，；]{4,128})"#
         ),
@@ -161,7 +161,7 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
     for run in base64_runs(text) {
         let decoded = text.get(run.clone()).and_then(base64).and_then(|bytes| String::from_utf8(bytes).ok());
         let hit = decoded
-            .filter(|text| !text.contains(char::is_control))
+            .filter(|text| !text.contains(|c: char| c.is_control() && !"\n\r\t".contains(c)))
             .and_then(|text| scan(&text, true).into_iter().next());
         found.extend(hit.map(|(label, _)| (label, run)));
     }

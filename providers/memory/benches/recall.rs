@@ -57,7 +57,7 @@ fn filled(dir: &std::path::Path) -> Ledger {
                 range_key: String::new(),
                 extractor: Id::new("bench/v1").unwrap(),
             },
-            created_at_ms: n as i64,
+            created_at_ms: 0,
         };
         ledger.remember(&memory, &scope()).unwrap();
     }

@@ -10,6 +10,23 @@
 //! changes in the transaction that changes the record; text is redacted and screened before anything is hashed or
 //! stored; query text never reaches the FTS5 query parser. The ledger holds no rules: those are Must-Remember entries of
 //! the gate. This crate knows nothing of processes, network, clocks or configuration.
+//!
+//! ```no_run
+//! use agentspine_gate::Id;
+//! use agentspine_memory::{Ledger, MemoryScope};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let ledger = Ledger::open("/home/me/.local/state/agentspine/memory.sqlite".as_ref())?;
+//! let scope = MemoryScope {
+//!     tenant_id: Id::new("local-tenant")?,
+//!     user_id: Id::new("local-user")?,
+//!     project_id: None,
+//!     group_id: None,
+//! };
+//! let recalled = ledger.recall(&scope, "When does a receipt expire?", 5)?;
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod forget;
 pub mod ledger;

@@ -108,10 +108,10 @@ impl Ledger {
         let tx =
             self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::from)?;
         let settled = match earlier(&tx, operation)? {
-            Some(None) => Settled::Forgotten,
-            Some(Some(stored)) if stored == payload.to_hex() => Settled::Replayed,
-            Some(Some(_)) => return Err(RememberError::Conflict),
-            None => {
+            Earlier::Forgotten => Settled::Forgotten,
+            Earlier::Stored(digest) if digest == payload.to_hex() => Settled::Replayed,
+            Earlier::Stored(_) => return Err(RememberError::Conflict),
+            Earlier::Never => {
                 insert(&tx, new, text, scope, &memory_id).map_err(StoreError::from)?;
                 insert_operation(&tx, operation, payload, &memory_id, new).map_err(StoreError::from)?;
                 Settled::Applied
@@ -186,10 +186,23 @@ fn payload_digest(new: &NewMemory, text: &Screened) -> Digest {
     Digest::of(&bytes)
 }
 
-/// The payload an earlier run of this operation stored; the inner `None` = it was forgotten.
-fn earlier(db: &Connection, operation: Digest) -> Result<Option<Option<String>>, StoreError> {
+/// What an earlier run of the same operation left.
+enum Earlier {
+    Never,
+    /// The digest of what it stored.
+    Stored(String),
+    Forgotten,
+}
+
+fn earlier(db: &Connection, operation: Digest) -> Result<Earlier, StoreError> {
     let sql = "SELECT payload_digest FROM memory_operation WHERE operation_id = ?";
-    Ok(db.query_row(sql, [operation.to_hex()], |row| row.get(0)).optional()?)
+    let found: Option<Option<String>> =
+        db.query_row(sql, [operation.to_hex()], |row| row.get(0)).optional()?;
+    Ok(match found {
+        None => Earlier::Never,
+        Some(None) => Earlier::Forgotten,
+        Some(Some(digest)) => Earlier::Stored(digest),
+    })
 }
 
 fn insert(

@@ -4,8 +4,7 @@
 //! the scope. **Coverage** = that score over what the query's terms could give in all: it is comparable between queries,
 //! so recall can have a floor, which raw BM25 cannot.
 
-use std::collections::HashSet;
-use std::rc::Rc;
+use std::collections::{HashMap, HashSet};
 
 use agentspine_gate::Id;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -25,9 +24,9 @@ const LOOKUPS_MAX: usize = 256;
 /// Candidates that are scored exactly.
 const CANDIDATES_MAX: u32 = 200;
 /// Coverage below which recall stays silent.
-const FLOOR: f64 = 0.3;
+const FLOOR: f64 = 0.35;
 /// A long prompt need not be covered as a whole: coverage is measured against this many average terms at most.
-const COVERED_TERMS_MAX: f64 = 8.0;
+const COVERED_TERMS_MAX: f64 = 5.0;
 /// Records a scope is taken to have at least, so that in a new scope one common word is not a match.
 const SMOOTHING_RECORDS: f64 = 50.0;
 /// BM25: saturation of repeated terms, and how much length counts (tuned on development data).
@@ -121,7 +120,7 @@ impl Ledger {
             if kept.len() >= limit || hit.coverage < FLOOR {
                 break;
             }
-            if !kept.iter().any(|earlier| same(&earlier.terms, &hit.terms)) {
+            if !kept.iter().any(|earlier| same(&earlier.text, &hit.text)) {
                 kept.push(hit);
             }
         }
@@ -134,7 +133,7 @@ impl Ledger {
         let tx = self.db.unchecked_transaction()?;
         let Some(scope) = Span::of(&tx, scope)? else { return Ok((0, Vec::new())) };
         let terms = scope.terms(&tx, text)?;
-        let Some(query) = any_of(terms.iter().filter(|t| t.idf_in_scope.is_some()).map(|t| &t.word)) else {
+        let Some(query) = any_of(terms.iter().filter(|term| term.found).map(|term| &term.word)) else {
             return Ok((scope.records, Vec::new()));
         };
         let mut hits = scope.candidates(&tx, &query, &terms)?;
@@ -169,8 +168,8 @@ struct Span {
 struct Term {
     word: Word,
     idf: f64,
-    /// `None` where no memory of the scope has it.
-    idf_in_scope: Option<f64>,
+    /// Whether any memory of the scope has it.
+    found: bool,
 }
 
 /// A scored candidate.
@@ -178,7 +177,8 @@ struct Hit {
     entry: Entry,
     coverage: f64,
     matched: Vec<String>,
-    terms: Rc<HashSet<String>>,
+    /// All its terms, for the comparison with the others.
+    text: String,
 }
 
 impl Span {
@@ -202,11 +202,8 @@ impl Span {
                 terms.push(self.weighted(db, word)?);
             }
         }
-        terms.sort_by(|a, b| {
-            (a.idf_in_scope.is_none(), b.idf)
-                .partial_cmp(&(b.idf_in_scope.is_none(), a.idf))
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        // Words that no memory has are dropped first: they only say how much of the query is not covered.
+        terms.sort_by(|a, b| b.found.cmp(&a.found).then(b.idf.total_cmp(&a.idf)));
         terms.truncate(TERMS_MAX);
         Ok(terms)
     }
@@ -218,7 +215,7 @@ impl Span {
             db.prepare_cached(sql)?.query_row(params![query, self.first, self.last], |row| count(row, 0))?;
         let records = float(self.records) + SMOOTHING_RECORDS;
         let idf = (1.0 + (records - float(with) + 0.5) / (float(with) + 0.5)).ln();
-        Ok(Term { word, idf, idf_in_scope: (with > 0).then_some(idf) })
+        Ok(Term { word, idf, found: with > 0 })
     }
 
     fn candidates(&self, db: &Connection, query: &str, terms: &[Term]) -> Result<Vec<Hit>, StoreError> {
@@ -238,19 +235,24 @@ impl Span {
     }
 
     fn hit(&self, row: &Row<'_>, terms: &[Term]) -> Result<Hit, StoreError> {
-        let fields: [String; 3] = [row.get(8)?, row.get(9)?, row.get(10)?];
+        let mut fields = [""; 3];
+        for (at, field) in (8..).zip(&mut fields) {
+            *field = row.get_ref(at)?.as_str().map_err(|_| StoreError::Corrupt)?;
+        }
+        let counts = weighted_counts(fields);
         let length = float(count(row, 11)?) / self.average_words;
         let mut score = 0.0;
         let mut matched = Vec::new();
         for term in terms {
-            let times = weighted_count(&fields, &term.word);
+            // A word counts once, whichever of its stems the memory has.
+            let stems = term.word.terms.iter().filter_map(|stem| counts.get(stem.as_str()));
+            let times = stems.copied().fold(0.0, f64::max);
             if times > 0.0 {
                 score += term.idf * times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * length));
                 matched.push(term.word.surface.clone());
             }
         }
-        let all = fields.iter().flat_map(|field| field.split(' ')).map(str::to_owned).collect();
-        Ok(Hit { entry: entry(row)?, coverage: score / possible(terms), matched, terms: Rc::new(all) })
+        Ok(Hit { entry: entry(row)?, coverage: score / possible(terms), matched, text: fields.join(" ") })
     }
 }
 
@@ -261,12 +263,13 @@ fn possible(terms: &[Term]) -> f64 {
     if number > COVERED_TERMS_MAX { sum / number * COVERED_TERMS_MAX } else { sum.max(f64::MIN_POSITIVE) }
 }
 
-fn weighted_count(fields: &[String; 3], word: &Word) -> f64 {
-    let times =
-        |field: &String, term: &String| field.split(' ').filter(|t| t == term).map(|_| 1.0).sum::<f64>();
-    // A word counts once, whichever of its stems the memory has.
-    let most = |field| word.terms.iter().map(|term| times(field, term)).fold(0.0, f64::max);
-    fields.iter().zip(WEIGHTS).map(|(field, weight)| weight * most(field)).sum()
+/// How often each term stands in title, body and tags, weighted.
+fn weighted_counts(fields: [&str; 3]) -> HashMap<&str, f64> {
+    let mut counts = HashMap::new();
+    for (field, weight) in fields.into_iter().zip(WEIGHTS) {
+        field.split(' ').for_each(|term| *counts.entry(term).or_insert(0.0) += weight);
+    }
+    counts
 }
 
 /// `"a" OR "b"` over all terms of the words. Terms hold letters and digits only, so a quoted term ends at its quote.
@@ -288,9 +291,11 @@ fn cut(text: &str) -> String {
 }
 
 /// Whether two memories share [`SAME`] of their terms.
-fn same(a: &HashSet<String>, b: &HashSet<String>) -> bool {
+fn same(a: &str, b: &str) -> bool {
+    let terms = |text: &'_ str| text.split(' ').map(str::to_owned).collect::<HashSet<String>>();
+    let (a, b) = (terms(a), terms(b));
     let number = |n: usize| float(u64::try_from(n).unwrap_or(u64::MAX));
-    number(a.intersection(b).count()) >= SAME * number(a.union(b).count())
+    number(a.intersection(&b).count()) >= SAME * number(a.union(&b).count())
 }
 
 fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {

@@ -130,9 +130,9 @@ fn latin(run: &[char], out: &mut Vec<Word>) {
     let parts = parts(&run);
     if parts.len() > 1 {
         let surface: String = lower(run.iter().copied());
-        out.push(word(surface, whole(&parts)));
+        out.push(word(surface, &whole(&parts)));
     }
-    out.extend(parts.into_iter().map(|part| word(part.clone(), part)));
+    out.extend(parts.into_iter().map(|part| word(part.clone(), &part)));
 }
 
 /// `Caroline's` is about Caroline; `don't` stays one word without its apostrophe.
@@ -169,13 +169,14 @@ fn parts(run: &[char]) -> Vec<String> {
 
 /// The parts in one term. Between digits a letter keeps `1.95` apart from `195`.
 fn whole(parts: &[String]) -> String {
-    parts.iter().fold(String::new(), |mut all, part| {
-        let digits = |c: Option<char>| c.is_some_and(|c| c.is_numeric());
-        if digits(all.chars().last()) && digits(part.chars().next()) {
+    let numeric = |c: Option<char>| c.is_some_and(char::is_numeric);
+    let all = parts.iter().fold(String::new(), |mut all, part| {
+        if numeric(all.chars().last()) && numeric(part.chars().next()) {
             all.push('p');
         }
         all + part
-    })
+    });
+    all.chars().take(WORD_CHARS_MAX).collect()
 }
 
 fn lower(chars: impl IntoIterator<Item = char>) -> String {
@@ -184,11 +185,11 @@ fn lower(chars: impl IntoIterator<Item = char>) -> String {
     text.chars().filter(|c| !is_dropped(*c)).collect::<String>().replace('ß', "ss")
 }
 
-fn word(surface: String, folded: String) -> Word {
+fn word(surface: String, folded: &str) -> Word {
     static ENGLISH: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
     static GERMAN: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::German));
-    let stop = stop(&folded);
-    let mut terms = vec![ENGLISH.stem(&folded).into_owned(), GERMAN.stem(&folded).into_owned()];
+    let stop = stop(folded);
+    let mut terms = vec![ENGLISH.stem(folded).into_owned(), GERMAN.stem(folded).into_owned()];
     terms.dedup();
     Word { surface, terms, stop }
 }

@@ -45,11 +45,11 @@ impl Commands {
         let deadline_ms = planned.deadline_ms;
         let id = planned.provider.id.clone();
         let told =
-            |detail, what: &str| Err(ProviderFailure { detail, message: format!("provider {id} {what}") });
+            |detail, what: &str| Err(ProviderFailure { detail, message: format!("Provider {id} {what}.") });
         // The digest of a large command is read from disk: not on this thread, and not past the deadline.
         let mut cancelled = stop.cancelled.clone();
         let environment = self.environment(&planned.provider)?;
-        let preparing = tokio::task::spawn_blocking(move || job(planned, environment));
+        let preparing = tokio::task::spawn_blocking(move || job(&planned, environment));
         let job = tokio::select! {
             job = preparing => job,
             () = cancelled.wait() => return told(Detail::Cancelled, "was cancelled"),
@@ -76,7 +76,7 @@ impl Commands {
                 Some(value) if !value.is_empty() => all.push((name.into(), value)),
                 _ => {
                     let message =
-                        format!("provider {} needs {name} in the environment, and it is unset", provider.id);
+                        format!("Provider {} needs {name} in the environment, and it is unset.", provider.id);
                     return Err(ProviderFailure { detail: Detail::CredentialMissing, message });
                 }
             }
@@ -108,11 +108,11 @@ fn reason(fate: Fate, deadline_ms: u64) -> (Detail, String) {
 }
 
 /// Checks the command and writes the query.
-fn job(planned: Planned, environment: Vec<(OsString, OsString)>) -> Result<Job, ProviderFailure> {
+fn job(planned: &Planned, environment: Vec<(OsString, OsString)>) -> Result<Job, ProviderFailure> {
     let provider = &planned.provider;
     let told = |(detail, what): (Detail, &str)| ProviderFailure {
         detail,
-        message: format!("the command of provider {} {what}", provider.id),
+        message: format!("The command of provider {} {what}.", provider.id),
     };
     let command = executable(&provider.command).map_err(told)?;
     pinned(&command, provider.command_sha256).map_err(told)?;
@@ -130,7 +130,7 @@ fn wire(query: &Query, provider: &Provider, prompt: &str) -> Result<Vec<u8>, Pro
     let text = provider.send_prompt.then_some(prompt);
     let bytes = query.to_wire(text);
     if bytes.len() > STDIN_BYTES_MAX {
-        let message = format!("the query for provider {} is longer than the limit", provider.id);
+        let message = format!("The query for provider {} is longer than the limit.", provider.id);
         return Err(ProviderFailure { detail: Detail::Oversize, message });
     }
     Ok(bytes)

@@ -29,7 +29,7 @@ impl Retrieval for LedgerV1 {
         Box::pin(async move {
             match ledger {
                 Some(ledger) => within(ledger, planned, stop).await,
-                None => Err(failure(Detail::Missing, "the memory ledger could not be opened")),
+                None => Err(failure(Detail::Missing, "The memory ledger could not be opened.")),
             }
         })
     }
@@ -42,15 +42,15 @@ async fn within(ledger: Arc<Mutex<Ledger>>, planned: Planned, mut stop: Stop) ->
     let mut reading = tokio::task::spawn_blocking(move || {
         let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
         if sender.send(ledger.interrupter()).is_err() {
-            return Err(failure(Detail::Timeout, "the memory ledger was busy"));
+            return Err(failure(Detail::Timeout, "The memory ledger was busy."));
         }
         answer(&ledger, &planned)
     });
     let stopped = tokio::select! {
-        done = &mut reading => return done.unwrap_or_else(|_| Err(failure(Detail::Malformed, "the memory ledger broke"))),
-        () = stop.cancelled.wait() => failure(Detail::Cancelled, "recall was cancelled"),
+        done = &mut reading => return done.unwrap_or_else(|_| Err(failure(Detail::Malformed, "The memory ledger broke."))),
+        () = stop.cancelled.wait() => failure(Detail::Cancelled, "Recall was cancelled."),
         () = tokio::time::sleep_until(stop.at.into()) => {
-            failure(Detail::Timeout, &format!("the memory ledger did not answer within {deadline} ms"))
+            failure(Detail::Timeout, &format!("The memory ledger did not answer within {deadline} ms."))
         }
     };
     let mut interrupter = interrupter;
@@ -61,8 +61,7 @@ async fn within(ledger: Arc<Mutex<Ledger>>, planned: Planned, mut stop: Stop) ->
 }
 
 fn answer(ledger: &Ledger, planned: &Planned) -> Answered {
-    let recalled =
-        ledger.recall(&scope(&planned.query), &planned.prompt, ITEMS_MAX).map_err(|e| store(&e))?;
+    let recalled = ledger.recall(&scope(&planned.query), &planned.prompt, ITEMS_MAX).map_err(store)?;
     let items = recalled.into_iter().map(item).collect::<Result<Vec<_>, _>>()?;
     Ok(Answer { items, screened_out: Vec::new(), rejected: 0 })
 }
@@ -79,7 +78,7 @@ fn scope(query: &Query) -> MemoryScope {
 fn item(recalled: Recalled) -> Result<Item, ProviderFailure> {
     let entry = recalled.entry;
     let revision = Id::new(entry.revision.to_string())
-        .map_err(|_| failure(Detail::Malformed, "the memory ledger holds a value it cannot hold"))?;
+        .map_err(|_| failure(Detail::Malformed, "The memory ledger holds a value it cannot hold."))?;
     let claim = cut(format!("{}: {}", entry.title.trim(), entry.summary.trim()), CLAIM_BYTES_MAX);
     let why_loaded = cut(recalled.why, WHY_BYTES_MAX);
     Ok(Item {
@@ -102,12 +101,12 @@ fn cut(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-fn store(error: &StoreError) -> ProviderFailure {
+fn store(error: StoreError) -> ProviderFailure {
     let detail = match error {
         StoreError::Busy | StoreError::Interrupted => Detail::Timeout,
         StoreError::Sqlite(_) | StoreError::Corrupt => Detail::Malformed,
     };
-    failure(detail, &error.to_string())
+    failure(detail, &format!("Recall failed: {error}."))
 }
 
 fn failure(detail: Detail, message: &str) -> ProviderFailure {

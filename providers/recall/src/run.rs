@@ -94,7 +94,7 @@ fn timed(
 
 /// The outcome that stands where a provider's task broke: every planned provider has one.
 fn broken(planned: &Planned) -> Outcome {
-    let message = format!("provider {} could not be run", planned.provider.id);
+    let message = format!("Provider {} could not be run.", planned.provider.id);
     Outcome {
         provider_id: planned.provider.id.clone(),
         query_digest: planned.query.query_digest,

@@ -224,14 +224,14 @@ fn cancelling_ends_every_provider() {
         let marker = marker();
         let scratch = tempfile::tempdir().unwrap();
         let providers = providers(scratch.path(), hold);
-        let (canceller, cancelled) = cancellation();
+        let (switch, cancelled) = cancellation();
         let plans =
             vec![planned("double-fork-and-hangs", &marker, PATIENT_MS), planned("hang", &marker, PATIENT_MS)];
         let runtime = runtime();
         let running =
             runtime.spawn(async move { agentspine_recall::run(plans, &providers, cancelled).await });
         until(&marker, |alive| alive.iter().any(|line| line.contains("evil-provider setsid")));
-        canceller.cancel();
+        switch.cancel();
         let outcomes = runtime.block_on(running).unwrap();
         let details: Vec<Detail> = outcomes.iter().map(|outcome| failure(outcome).detail).collect();
         assert_eq!(details, [Detail::Cancelled, Detail::Cancelled]);
@@ -242,8 +242,8 @@ fn cancelling_ends_every_provider() {
 #[test]
 fn a_cancelled_turn_starts_nothing() {
     let scratch = tempfile::tempdir().unwrap();
-    let (canceller, cancelled) = cancellation();
-    canceller.cancel();
+    let (switch, cancelled) = cancellation();
+    switch.cancel();
     let providers = providers(scratch.path(), Hold::Namespace);
     let plans = vec![planned("hang", &marker(), PATIENT_MS)];
     let outcomes = runtime().block_on(agentspine_recall::run(plans, &providers, cancelled));

@@ -206,15 +206,15 @@ pub(super) fn cycle(state: &mut State, back: bool) {
     state.focus = ring.get((place + step) % ring.len()).copied().unwrap_or(Focus::Composer);
 }
 
-/// Tab, Shift+Tab and Esc in a pane. True where the key was one of them.
-pub(super) fn leave(state: &mut State, key: KeyEvent) -> bool {
+/// Tab, Shift+Tab and Esc in a pane; a letter that means nothing here says how to get back.
+pub(super) fn leave(state: &mut State, key: KeyEvent) {
     match key.code {
         KeyCode::Tab => cycle(state, false),
         KeyCode::BackTab => cycle(state, true),
         KeyCode::Esc => state.focus = Focus::Composer,
-        _ => return false,
+        KeyCode::Char(_) => state.hint = Some("Esc returns to your text".to_owned()),
+        _ => {}
     }
-    true
 }
 
 /// Choosing a turn: the panes show its recall and its receipt.
@@ -228,9 +228,7 @@ pub(super) fn transcript(state: &mut State, key: KeyEvent) -> Vec<Effect> {
         KeyCode::Down | KeyCode::Char('j') => select(state, false),
         KeyCode::Enter => state.screen = Screen::Recall,
         KeyCode::Char('y') => return copy_answer(state),
-        _ => {
-            leave(state, key);
-        }
+        _ => leave(state, key),
     }
     Vec::new()
 }
@@ -276,9 +274,7 @@ pub(super) fn receipts(state: &mut State, key: KeyEvent) -> Vec<Effect> {
             let id = state.shown_turn().and_then(|t| t.receipts.last()).map(|r| r.id.clone());
             return copy(state, id.unwrap_or_default(), "receipt id");
         }
-        _ => {
-            leave(state, key);
-        }
+        _ => leave(state, key),
     }
     Vec::new()
 }
@@ -289,8 +285,7 @@ pub(super) fn card(state: &mut State, key: KeyEvent) -> Vec<Effect> {
         KeyCode::Char('r') => return again(state),
         KeyCode::Char('e') => state.focus = Focus::Composer,
         KeyCode::Char('d') => return detail(state),
-        _ if leave(state, key) => {}
-        _ => state.hint = Some("Esc returns to your text".to_owned()),
+        _ => leave(state, key),
     }
     Vec::new()
 }

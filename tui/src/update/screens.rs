@@ -100,9 +100,7 @@ pub(super) fn recall(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     match key.code {
         KeyCode::Enter => state.recall_open = !state.recall_open,
         KeyCode::Char('y') => return chat::copy(state, text, "recalled text"),
-        _ if state.screen == Screen::Chat => {
-            chat::leave(state, key);
-        }
+        _ if state.screen == Screen::Chat => chat::leave(state, key),
         KeyCode::Esc | KeyCode::Char('q') => state.screen = Screen::Chat,
         _ => {}
     }

@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use super::bar::{Item, bar, item};
 use super::draw_lines;
 use super::layout::Layout;
-use crate::data::ProviderStatus;
+use crate::data::{Level, ProviderStatus};
 use crate::state::{Focus, Phase, State};
 use crate::text::wrap::{Indent, wrap_plain};
 use crate::text::{bytes, duration, fit, short, width};
@@ -70,23 +70,22 @@ fn welcome(state: &State, layout: &Layout, buffer: &mut Buffer) {
     lines
         .extend(text("If something required fails, nothing is sent, and you see what and why.", Tone::Plain));
     lines.push(Line::default());
+    let mut row = |name: &str, text: &str| {
+        let indent = Indent::hanging(&format!("  {name:<8}"), "          ");
+        lines.extend(wrap_plain(text, theme.style(Tone::Plain), window.columns, &indent));
+    };
     if !state.model.is_empty() {
         let note =
             if state.model_note.is_empty() { String::new() } else { format!(" — {}", state.model_note) };
-        lines.extend(text(&format!("model   {}{note}", state.model), Tone::Plain));
+        row("model", &format!("{}{note}", state.model));
     }
     if let Some(name) = &state.server {
-        lines.extend(text(&format!("found   {name}; the first Enter asks before it is used"), Tone::Plain));
+        row("found", &format!("{name}; the first Enter asks before it is used"));
     }
     if let Some(i) = &state.instructions {
-        let count = i.rows.iter().filter(|r| r.level != crate::data::Level::Info).count();
-        let line = format!(
-            "files   {count} of {}, {} of {} (F4)",
-            i.host,
-            bytes(i.used_bytes),
-            bytes(i.standard_bytes)
-        );
-        lines.extend(text(&line, Tone::Plain));
+        let count = i.rows.iter().filter(|r| r.level != Level::Info).count();
+        let (used, standard) = (bytes(i.used_bytes), bytes(i.standard_bytes));
+        row("files", &format!("{count} of {}, {used} of {standard} (F4)", i.host));
     }
     draw_lines(&lines, layout.transcript, buffer);
 }

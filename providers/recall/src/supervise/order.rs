@@ -52,7 +52,9 @@ impl Order {
         loop {
             let word = argv.next().ok_or(OrderError)?;
             match word.to_str() {
-                Some("--deadline-ms") => order.deadline_ms = number(argv.next()).ok_or(OrderError)?,
+                Some("--deadline-ms") => {
+                    order.deadline_ms = number(argv.next().as_deref()).ok_or(OrderError)?;
+                }
                 Some("--offline") => order.offline = true,
                 Some("--plain") => order.plain = true,
                 Some("--inside") => order.inside = true,
@@ -67,6 +69,6 @@ impl Order {
     }
 }
 
-fn number(word: Option<OsString>) -> Option<u64> {
-    word.as_deref().and_then(OsStr::to_str)?.parse().ok()
+fn number(word: Option<&OsStr>) -> Option<u64> {
+    word.and_then(OsStr::to_str)?.parse().ok()
 }

@@ -11,11 +11,15 @@ use rustix::process::{Resource, Rlimit, WaitOptions, setrlimit};
 
 use super::fate::Fate;
 use super::order::Order;
+#[cfg(target_os = "linux")]
 use super::tree::kill_tree;
 use super::{STDERR_BYTES_MAX, STDIN_BYTES_MAX, STDOUT_BYTES_MAX};
 
 /// How long killing may take before the supervisor gives up; only an uninterruptible process takes longer than a moment.
 const KILL_WITHIN: Duration = Duration::from_secs(2);
+
+/// Pause between two rounds of killing.
+const ROUND: Duration = Duration::from_millis(5);
 
 /// What happened, in whatever order.
 enum Event {
@@ -61,6 +65,7 @@ pub(super) fn run(order: &Order) -> (Fate, Vec<u8>) {
         Ok(child) => child,
         Err(error) => return (Fate::Exec(error.raw_os_error().unwrap_or(0)), Vec::new()),
     };
+    let tree = Tree { inside: order.inside, group: i32::try_from(child.id()).unwrap_or(0) };
     serve(child, events);
     let mut seen = Seen::default();
     while seen.fate.is_none() {
@@ -69,7 +74,7 @@ pub(super) fn run(order: &Order) -> (Fate, Vec<u8>) {
             Err(_) => seen.fate = Some(Fate::Timeout),
         }
     }
-    kill_everything(order.inside, &happened, &mut seen);
+    tree.kill_everything(&happened, &mut seen);
     seen.settled()
 }
 
@@ -119,32 +124,47 @@ fn fate_of(status: io::Result<ExitStatus>) -> Fate {
     }
 }
 
-/// Kills the tree until its pipes are closed and the provider is reaped, then reaps the strays.
-fn kill_everything(inside: bool, happened: &Receiver<Event>, seen: &mut Seen) {
-    let end = Instant::now() + KILL_WITHIN;
-    while Instant::now() < end {
-        kill_once(inside, end);
-        while let Ok(event) = happened.try_recv() {
-            seen.take(event);
-        }
-        if seen.quiet() {
-            break;
-        }
-        if let Ok(event) = happened.recv_timeout(Duration::from_millis(5)) {
-            seen.take(event);
-        }
-    }
-    reap();
-    kill_once(inside, end);
-    reap();
+/// What the provider started, and how it is found.
+struct Tree {
+    /// In a PID namespace of its own, of which this process is the first.
+    inside: bool,
+    /// The provider's process group: all that can be killed where there is neither namespace nor `/proc`.
+    #[cfg_attr(target_os = "linux", allow(dead_code))]
+    group: i32,
 }
 
-fn kill_once(inside: bool, end: Instant) {
-    if inside {
-        kill_namespace();
-    } else {
-        // The waiting thread reaps the provider itself; strays are reaped once it has.
-        kill_tree(own_pid(), end.saturating_duration_since(Instant::now()), || {});
+impl Tree {
+    /// Kills until the provider is reaped and its pipes are closed, then reaps the strays.
+    fn kill_everything(&self, happened: &Receiver<Event>, seen: &mut Seen) {
+        let end = Instant::now() + KILL_WITHIN;
+        while Instant::now() < end && !seen.quiet() {
+            self.kill_once(end);
+            if let Ok(event) = happened.recv_timeout(ROUND) {
+                seen.take(event);
+            }
+            while let Ok(event) = happened.try_recv() {
+                seen.take(event);
+            }
+        }
+        // The waiting thread has reaped the provider, so the rest may be collected; once more for what they started.
+        reap();
+        self.kill_once(end);
+        reap();
+    }
+
+    #[cfg(target_os = "linux")]
+    fn kill_once(&self, end: Instant) {
+        if self.inside {
+            kill_namespace();
+        } else {
+            kill_tree(own_pid(), end.saturating_duration_since(Instant::now()), || {});
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn kill_once(&self, _end: Instant) {
+        use rustix::process::{Pid, Signal, kill_process_group};
+        let _ = Pid::from_raw(self.group).map(|group| kill_process_group(group, Signal::KILL));
     }
 }
 
@@ -157,9 +177,7 @@ fn kill_namespace() {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn kill_namespace() {}
-
+#[cfg(target_os = "linux")]
 fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }

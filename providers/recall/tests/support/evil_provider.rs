@@ -1,7 +1,7 @@
 //! A provider that misbehaves on demand: `evil-provider MODE MARKER [DIGEST]`.
 //!
 //! The marker stands in the command line of everything it starts, so a test can find survivors in `/proc`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::zombie_processes)]
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio, exit};
@@ -21,16 +21,16 @@ struct Run {
 impl Run {
     fn mode(&self, mode: &str) {
         match mode {
-            "ok" => say(&self.answer()),
-            "empty" => say(&result(&self.digest(), "")),
-            "padded" => say(&format!("{}{}", " ".repeat(1_000_000), self.answer())),
+            "ok" => say(&Self::answer()),
+            "empty" => say(&result(&Self::digest(), "")),
+            "padded" => say(&format!("{}{}", " ".repeat(1_000_000), Self::answer())),
             "unread" => say(&result(self.digest.as_ref().unwrap(), "")),
             "close-stdin" => {
                 close(0);
                 say(&result(self.digest.as_ref().unwrap(), ""));
             }
-            "environment" => say(&self.environment()),
-            "directory" => say(&self.directory()),
+            "environment" => say(&Self::environment()),
+            "directory" => say(&Self::directory()),
             "fork-64" => (0..64).for_each(|_| self.start("hang")),
             _ => self.lingering(mode),
         }
@@ -46,19 +46,19 @@ impl Run {
             "ignore-term" => {
                 let flag = std::sync::Arc::default();
                 signal_hook::flag::register(signal_hook::consts::SIGTERM, flag).unwrap();
-                hang()
+                hang();
             }
             "forks-and-answers" => {
                 (0..64).for_each(|_| self.start("hang"));
-                say(&self.answer());
+                say(&Self::answer());
             }
             "setsid" => {
                 let _ = rustix::process::setsid();
-                hang()
+                hang();
             }
             "setsid-and-answers" => {
                 self.start("setsid");
-                say(&self.answer());
+                say(&Self::answer());
             }
             "double-fork" => self.start("setsid-child"),
             "setsid-child" => {
@@ -67,37 +67,37 @@ impl Run {
             }
             "double-fork-and-hangs" => {
                 self.start("double-fork");
-                hang()
+                hang();
             }
             "double-fork-and-answers" => {
                 Command::new(std::env::current_exe().unwrap())
                     .args(["double-fork", &self.marker])
                     .status()
                     .unwrap();
-                say(&self.answer());
+                say(&Self::answer());
             }
             "kills-supervisor-and-answers" => {
                 use nix::sys::signal::{Signal, kill};
                 let _ = kill(nix::unistd::getppid(), Signal::SIGKILL);
                 let _ = kill(nix::unistd::getppid(), Signal::SIGSTOP);
-                say(&self.answer());
+                say(&Self::answer());
             }
             "kills-group-and-answers" => {
                 use nix::sys::signal::{Signal, kill};
                 self.start("hang");
-                let answer = self.answer();
+                let answer = Self::answer();
                 say(&answer);
                 let _ = kill(nix::unistd::Pid::from_raw(0), Signal::SIGKILL);
             }
             "stops-supervisor" => {
                 use nix::sys::signal::{Signal, kill};
                 let _ = kill(nix::unistd::getppid(), Signal::SIGSTOP);
-                hang()
+                hang();
             }
             "closes-stdout" => {
-                say(&self.answer());
+                say(&Self::answer());
                 close(1);
-                hang()
+                hang();
             }
             "drip" => loop {
                 say(" ");
@@ -113,21 +113,21 @@ impl Run {
             "flood-stdout" => flood(&mut std::io::stdout()),
             "flood-stderr" => flood(&mut std::io::stderr()),
             "flood-stderr-and-answers" => {
-                std::io::stderr().write_all(&[b'x'; 65_537]).unwrap();
-                say(&self.answer());
+                std::io::stderr().write_all("x".repeat(65_537).as_bytes()).unwrap();
+                say(&Self::answer());
             }
             "one-too-many" => say(&" ".repeat(1024 * 1024 + 1)),
             "exit-1" => {
-                say(&self.answer());
-                exit(1)
+                say(&Self::answer());
+                exit(1);
             }
             "exit-3" => {
-                say(&self.answer());
-                exit(3)
+                say(&Self::answer());
+                exit(3);
             }
             "segv" | "kill-9" | "term" => {
                 use nix::sys::signal::{Signal, raise};
-                say(&self.answer());
+                say(&Self::answer());
                 let signal = match mode {
                     "segv" => Signal::SIGSEGV,
                     "term" => Signal::SIGTERM,
@@ -142,7 +142,7 @@ impl Run {
 
     /// Modes that print something that is no valid result.
     fn garbled(&self, mode: &str) {
-        let answer = self.answer();
+        let answer = Self::answer();
         let with = |claim: &str| answer.replace("evil-claim", claim);
         let text = match mode {
             "nothing" => String::new(),
@@ -157,7 +157,7 @@ impl Run {
             "duplicate-key" => answer.replacen('{', "{\"status\":\"ok\",", 1),
             "lone-surrogate" => with("evil-claim \\ud800"),
             "long-claim" => with(&"evil-claim ".repeat(500)),
-            "wrong-echo" => answer.replace(&self.digest_of(&answer), &"0".repeat(64)),
+            "wrong-echo" => answer.replace(&Self::digest_of(&answer), &"0".repeat(64)),
             "other-tenant" => answer.replace("\"tenantId\":\"t\"", "\"tenantId\":\"evil-claim\""),
             "nul" => with("evil-claim \\u0000"),
             "escape" => with("evil-claim \\u001b]52;c;AAAA\\u0007"),
@@ -170,33 +170,33 @@ impl Run {
         say(&text);
     }
 
-    fn digest(&self) -> String {
+    fn digest() -> String {
         let mut query = String::new();
         std::io::stdin().read_to_string(&mut query).unwrap();
-        self.digest_of(&query)
+        Self::digest_of(&query)
     }
 
-    fn digest_of(&self, json: &str) -> String {
+    fn digest_of(json: &str) -> String {
         json.split_once("\"queryDigest\":\"").unwrap().1.chars().take(64).collect()
     }
 
-    fn answer(&self) -> String {
-        item(&self.digest(), "evil-claim")
+    fn answer() -> String {
+        item(&Self::digest(), "evil-claim")
     }
 
     /// An answer whose claim lists the names in our environment.
-    fn environment(&self) -> String {
+    fn environment() -> String {
         let names: Vec<String> = std::env::vars_os().map(|(name, _)| name.into_string().unwrap()).collect();
-        item(&self.digest(), &format!("names: {}", names.join(" ")))
+        item(&Self::digest(), &format!("names: {}", names.join(" ")))
     }
 
     /// An answer whose claim says what the working directory is like.
-    fn directory(&self) -> String {
+    fn directory() -> String {
         use std::os::unix::fs::PermissionsExt as _;
         let here = std::env::current_dir().unwrap();
         let mode = here.metadata().unwrap().permissions().mode() & 0o777;
         let entries = here.read_dir().unwrap().count();
-        item(&self.digest(), &format!("mode {mode:o}, {entries} entries"))
+        item(&Self::digest(), &format!("mode {mode:o}, {entries} entries"))
     }
 
     fn start(&self, mode: &str) {
@@ -228,11 +228,11 @@ fn say(text: &str) {
 }
 
 fn flood(to: &mut impl std::io::Write) {
-    while to.write_all(&[b'x'; 65_536]).is_ok() {}
-    hang()
+    while to.write_all(&[b'x'; 8192]).is_ok() {}
+    hang();
 }
 
-fn hang() {
+fn hang() -> ! {
     loop {
         std::thread::park();
     }
