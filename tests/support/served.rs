@@ -1,0 +1,50 @@
+//! The fake model for tests that are not async themselves: a server on a thread of its own.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use super::fake_model::{Answer, FakeModel, Recorded};
+
+/// Nothing here takes this long; a test that waits so long has failed.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A running server.
+pub struct Served {
+    runtime: Runtime,
+    model: FakeModel,
+}
+
+impl Served {
+    pub fn start(script: impl IntoIterator<Item = Answer>) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let model = runtime.block_on(FakeModel::start(script));
+        Self { runtime, model }
+    }
+
+    /// What `--model` takes.
+    pub fn name(&self) -> String {
+        format!("chat:fake@{}/v1", self.model.base())
+    }
+
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.model.requests()
+    }
+
+    /// Waits for one more request.
+    pub fn arrived(&self) {
+        self.within("a request", self.model.arrived());
+    }
+
+    /// Waits until the client left one more answer before its end.
+    pub fn gone(&self) {
+        self.within("the client to leave", self.model.gone());
+    }
+
+    fn within(&self, what: &str, waiting: impl Future<Output = ()>) {
+        let waited = self.runtime.block_on(async { tokio::time::timeout(DEADLINE, waiting).await });
+        waited.unwrap_or_else(|_| panic!("waited {DEADLINE:?} for {what}"));
+    }
+}
