@@ -1,6 +1,10 @@
 //! Black box: the real binary, a module a chapter. One test binary, because each one links everything again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 
+mod canaries;
+mod chat_faults;
+mod chat_http;
+mod chat_sessions;
 mod cli;
 mod dependencies;
 mod documents;
@@ -8,3 +12,4 @@ mod receipts;
 mod rules;
 mod sessions;
 mod support;
+mod workspace_trust;

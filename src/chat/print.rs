@@ -4,6 +4,7 @@ use agentspine_gate::recall::Status;
 use agentspine_model::{ModelError, ModelSpec, Target};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::cancel::Cancel;
@@ -27,8 +28,9 @@ pub(super) async fn one(
     prompt: String,
     report: &mut Report,
 ) -> Result<(), Failure> {
+    let mut interrupts = interrupts()?;
     let mut engine = engine(args, config, opening, binding, report).await?;
-    turn(&mut engine, prompt, report).await
+    turn(&mut engine, prompt, &mut interrupts, report).await
 }
 
 /// Reads one prompt a line until the input ends.
@@ -39,19 +41,24 @@ pub(super) async fn lines(
     binding: Binding,
     report: &mut Report,
 ) -> Result<(), Failure> {
+    let mut interrupts = interrupts()?;
     let mut engine = engine(args, config, opening, binding, report).await?;
     let mut input = BufReader::new(tokio::io::stdin()).lines();
     let mut last = Ok(());
     loop {
-        let line = input.next_line().await.map_err(|error| {
+        let line = tokio::select! {
+            line = input.next_line() => line,
+            _ = interrupts.recv() => return Err(Failure::Told(Exit::Interrupted)),
+        };
+        let line = line.map_err(|error| {
             Failure::usage(format!("stdin cannot be read: {error}"), "Send one prompt a line, as UTF-8 text")
         })?;
         let Some(line) = line else { return last };
         match line.trim() {
             "" => {}
             "/quit" => return last,
-            "/retry" => last = retry(&mut engine, report).await,
-            _ => last = turn(&mut engine, line, report).await,
+            "/retry" => last = retry(&mut engine, &mut interrupts, report).await,
+            _ => last = turn(&mut engine, line, &mut interrupts, report).await,
         }
         // In a conversation a refused turn is told and the next line is read; the exit code is the last turn's.
         if let Err(failure) = &last {
@@ -93,20 +100,34 @@ fn target(config: &Config, report: &mut Report) -> Result<Target, Failure> {
     }
 }
 
-async fn turn(engine: &mut Engine, prompt: String, report: &mut Report) -> Result<(), Failure> {
+/// Interrupts from here on: one listener for the whole run, so that none falls between two turns.
+fn interrupts() -> Result<Signal, Failure> {
+    signal(SignalKind::interrupt())
+        .map_err(|error| Failure::other(format!("Interrupts cannot be heard: {error}"), "Run: agentspine doctor"))
+}
+
+async fn turn(
+    engine: &mut Engine,
+    prompt: String,
+    interrupts: &mut Signal,
+    report: &mut Report,
+) -> Result<(), Failure> {
     let session = engine.binding().scope.session_id.to_string();
     let (out, news) = mpsc::unbounded_channel();
     let cancel = Cancel::new();
     let run = engine.prompt(prompt, out, &cancel);
-    follow(run, news, &cancel, &session, report).await
+    follow(run, news, &cancel, interrupts, &session, report).await
 }
 
-async fn retry(engine: &mut Engine, report: &mut Report) -> Result<(), Failure> {
+async fn retry(engine: &mut Engine, interrupts: &mut Signal, report: &mut Report) -> Result<(), Failure> {
+    if !engine.may_retry() {
+        return Err(Failure::usage("There is nothing to retry: no call failed without an answer", "Send a prompt"));
+    }
     let session = engine.binding().scope.session_id.to_string();
     let (out, news) = mpsc::unbounded_channel();
     let cancel = Cancel::new();
     let run = engine.retry(out, &cancel);
-    follow(run, news, &cancel, &session, report).await
+    follow(run, news, &cancel, interrupts, &session, report).await
 }
 
 /// Prints what happens until the turn ends; an interrupt cancels the turn, a closed pipe too.
@@ -114,6 +135,7 @@ async fn follow(
     run: impl Future<Output = ()>,
     mut news: mpsc::UnboundedReceiver<ChatEvent>,
     cancel: &Cancel,
+    interrupts: &mut Signal,
     session: &str,
     report: &mut Report,
 ) -> Result<(), Failure> {
@@ -123,12 +145,12 @@ async fn follow(
     loop {
         tokio::select! {
             biased;
+            _ = interrupts.recv(), if running => cancel.cancel(),
             event = news.recv() => match event {
                 Some(event) => done = print(event, session, report).unwrap_or(done),
                 None => return done,
             },
             () = &mut run, if running => running = false,
-            signal = tokio::signal::ctrl_c(), if running => if signal.is_ok() { cancel.cancel() },
         }
         if report.is_closed() {
             cancel.cancel();
@@ -147,7 +169,11 @@ fn print(event: ChatEvent, session: &str, report: &mut Report) -> Option<Result<
             if let (Output::People, End::Done | End::Cut { .. }) = (report.output(), &end) {
                 report.line("");
             }
-            Some(ended(end))
+            match end {
+                // The reader went away (`| head`) with all it wanted.
+                End::Interrupted { .. } if report.is_closed() => Some(Ok(())),
+                end => Some(ended(end)),
+            }
         }
         _ => None,
     }

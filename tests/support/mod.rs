@@ -1,5 +1,9 @@
 //! Shared ground: a home of its own for every test, and the real binary in a cleared environment.
 
+pub mod fake_model;
+pub mod law;
+pub mod live;
+pub mod server;
 pub mod vault;
 
 use std::io::Write as _;
@@ -92,6 +96,23 @@ impl Home {
     /// Runs and expects success and JSON.
     pub fn json(&self, args: &[&str]) -> serde_json::Value {
         serde_json::from_str(&self.ok(args)).unwrap()
+    }
+
+    /// `agentspine chat` on this model with Claude's instruction files, and these arguments more.
+    pub fn chat(&self, model: &str, args: &[&str]) -> Command {
+        let mut command = self.command(&["chat", "--instruction-host", "claude", "--model", model]);
+        command.args(args);
+        command
+    }
+
+    /// Asks the model once.
+    pub fn ask(&self, model: &str, prompt: &str) -> Run {
+        Run::of(self.chat(model, &["-p", prompt]).output().unwrap())
+    }
+
+    /// Asks once more in the project's last session.
+    pub fn ask_on(&self, model: &str, prompt: &str) -> Run {
+        Run::of(self.chat(model, &["--continue", "-p", prompt]).output().unwrap())
     }
 
     /// Runs with text on stdin.
