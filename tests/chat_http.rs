@@ -212,7 +212,9 @@ fn a_prompt_may_have_one_mebibyte_and_not_a_byte_more() {
     let lines = ["chat", "--instruction-host", "claude", "--model", &model, "--plain"];
     let line = home.run_with_stdin(&lines, &format!("{largest}y\n"));
     assert_eq!(line.code, 14, "{}", line.err);
-    for refused in [piped, both, line] {
+    let endless = home.run_with_stdin(&lines, &largest.repeat(4));
+    assert_eq!(endless.code, 2, "{}", endless.err);
+    for refused in [piped, both, line, endless] {
         assert!(refused.err.len() < 1_000 && refused.out.len() < 1_000, "told in a few words");
     }
     assert_eq!((server.requests().len(), law(&home, &[&server]).iter().filter(|one| one.is_consumed()).count()), (1, 1));

@@ -3,14 +3,14 @@
 use agentspine_gate::recall::Status;
 use agentspine_model::{ModelError, ModelSpec, Target};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::cancel::Cancel;
 use super::engine::{Binding, ChatEvent, End, Engine, PassedView};
 use super::pick::{self, Choice};
-use super::{history, show};
+use super::{history, log, show};
 use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
 use crate::config::Config;
@@ -18,6 +18,8 @@ use crate::report::{Exit, Failure, Output, Report};
 
 /// Schema of the events.
 const EVENTS_SCHEMA: &str = "agentspine.events/v1";
+/// Longest line of `--plain`, bytes: a prompt one byte too long, which the gate refuses, and its line end.
+const LINE_BYTES_MAX: u64 = agentspine_gate::turn::PROMPT_BYTES_MAX as u64 + 2;
 
 /// Answers one prompt.
 pub(super) async fn one(
@@ -43,16 +45,13 @@ pub(super) async fn lines(
 ) -> Result<(), Failure> {
     let mut interrupts = interrupts()?;
     let mut engine = engine(args, config, opening, binding, report).await?;
-    let mut input = BufReader::new(tokio::io::stdin()).lines();
+    let mut input = BufReader::new(tokio::io::stdin());
     let mut last = Ok(());
     loop {
         let line = tokio::select! {
-            line = input.next_line() => line,
+            line = next_line(&mut input) => line?,
             _ = interrupts.recv() => return Err(Failure::Told(Exit::Interrupted)),
         };
-        let line = line.map_err(|error| {
-            Failure::usage(format!("stdin cannot be read: {error}"), "Send one prompt a line, as UTF-8 text")
-        })?;
         let Some(line) = line else { return last };
         match line.trim() {
             "" => {}
@@ -71,6 +70,22 @@ pub(super) async fn lines(
     }
 }
 
+/// One line without its end; `None` where the input ends. Not safe to drop halfway.
+async fn next_line(input: &mut BufReader<Stdin>) -> Result<Option<String>, Failure> {
+    let failed = |what: String| Failure::usage(what, "Send one prompt a line, as UTF-8 text");
+    let mut line = Vec::new();
+    let read = input.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
+    read.map_err(|error| failed(format!("stdin cannot be read: {error}")))?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let line = String::from_utf8(line).map_err(|_| failed("a line of stdin is not UTF-8 text".to_owned()))?;
+    if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with('\n') {
+        return Err(failed(format!("a line of stdin holds more than {} bytes", LINE_BYTES_MAX - 2)));
+    }
+    Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
+}
+
 async fn engine(
     args: &ChatArgs,
     config: &Config,
@@ -81,6 +96,9 @@ async fn engine(
     let target = target(config, report)?;
     let rooms = opening.rooms()?;
     let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
+    if let Some((receipt, _)) = log::unanswered(&events) {
+        report.note(format!("the last prompt was not answered: receipt {} is spent, its outcome unknown; nothing is sent again", receipt.short()));
+    }
     let client = compose::client(config, compose::DemoPace::Instant)?;
     Ok(Engine::new(rooms, client, target, binding, events, spans))
 }

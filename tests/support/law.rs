@@ -49,12 +49,24 @@ impl Shown {
 
 /// Checks the whole law; every receipt, oldest first. Calls to endpoints of none of `servers` count as unreceived.
 pub fn law(home: &Home, servers: &[&Server]) -> Vec<Shown> {
+    let named: Vec<(&Server, &str)> = servers.iter().map(|server| (*server, server.base())).collect();
+    law_of(home, &named)
+}
+
+/// The law where the server is a forward proxy to `base`.
+pub fn law_through(home: &Home, proxy: &Server, base: &str) -> Vec<Shown> {
+    law_of(home, &[(proxy, base)])
+}
+
+fn law_of(home: &Home, named: &[(&Server, &str)]) -> Vec<Shown> {
+    let servers: Vec<&Server> = named.iter().map(|(server, _)| *server).collect();
+    let servers = servers.as_slice();
     let receipts = receipts(home);
     let verified = home.json(&["receipts", "verify", "--json"]);
     assert_eq!(verified["ok"], true, "{verified}");
     let consumed = receipts.iter().filter(|receipt| receipt.is_consumed()).count();
     assert_eq!(verified["consumed"], consumed);
-    every_request_has_its_receipt(&receipts, servers);
+    every_request_has_its_receipt(&receipts, named);
     every_body_holds_its_spans(&receipts, servers);
     for request in servers.iter().flat_map(|server| server.requests()) {
         every_tool_result_follows_its_call(&request.json());
@@ -63,14 +75,14 @@ pub fn law(home: &Home, servers: &[&Server]) -> Vec<Shown> {
 }
 
 /// Every receipt, oldest first.
-pub fn receipts(home: &Home) -> Vec<Shown> {
+fn receipts(home: &Home) -> Vec<Shown> {
     let listed = home.json(&["receipts", "list", "--json", "--limit", "1000"]);
     let ids = listed["receipts"].as_array().unwrap().iter().rev().map(|row| row["id"].as_str().unwrap());
     ids.map(|id| Shown(home.json(&["receipts", "show", id, "--json"]))).collect()
 }
 
 /// By request digest: no more requests than consumed receipts, and each receipt without a request says so.
-fn every_request_has_its_receipt(receipts: &[Shown], servers: &[&Server]) {
+fn every_request_has_its_receipt(receipts: &[Shown], servers: &[(&Server, &str)]) {
     let mut open: BTreeMap<String, Vec<&Shown>> = BTreeMap::new();
     for receipt in receipts.iter().filter(|receipt| receipt.is_consumed() && receipt.text("endpoint") != "demo:")
     {
@@ -79,12 +91,12 @@ fn every_request_has_its_receipt(receipts: &[Shown], servers: &[&Server]) {
         assert_eq!(receipt.0["consumed"]["body"]["requestDigest"], receipt.claims()["requestDigest"]);
         open.entry(receipt.text("requestDigest").to_owned()).or_default().push(receipt);
     }
-    for server in servers {
+    for (server, base) in servers {
         for request in server.requests() {
             assert_eq!(request.method, "POST");
             let digest = Digest::of(&request.body).to_hex();
             let waiting = open.get_mut(&digest).unwrap_or_else(|| panic!("no receipt binds {digest}"));
-            let here = |receipt: &&Shown| receipt.text("endpoint") == format!("{}{}", server.base(), request.path);
+            let here = |receipt: &&Shown| receipt.text("endpoint") == format!("{base}{}", request.path);
             // Receipts of equal bodies are told apart by their outcome: one that says "not sent" is taken last.
             let sent = waiting.iter().position(|receipt| here(receipt) && !may_be_unsent(receipt));
             let taken = sent.or_else(|| waiting.iter().position(|receipt| here(receipt) && receipt.outcome() != "not-sent"));

@@ -120,7 +120,8 @@ impl Home {
         let mut command = self.command(args);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        // One that has read enough closes its end.
+        let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
         Run::of(child.wait_with_output().unwrap())
     }
 }
