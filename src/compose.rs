@@ -33,7 +33,7 @@ pub(crate) struct Opening {
 }
 
 /// Prepares the rooms of one chat.
-pub(crate) fn opening(config: &Config, cwd: &Path) -> Result<Opening, Failure> {
+pub(crate) fn opening(config: &Config, cwd: &Path) -> Opening {
     let environment = config.environment.clone();
     let commands = Commands {
         supervisor: Supervisor { exe: own_program(), args_prefix: vec!["__supervise".into()] },
@@ -42,7 +42,7 @@ pub(crate) fn opening(config: &Config, cwd: &Path) -> Result<Opening, Failure> {
         credentials: Arc::new(move |name| environment.get(name).map(ToOwned::to_owned)),
     };
     let seams = system::seams();
-    Ok(Opening { state: config.state_dir.clone(), project: config.project_root(cwd), commands, seams })
+    Opening { state: config.state_dir.clone(), project: config.project_root(cwd), commands, seams }
 }
 
 impl Opening {

@@ -166,6 +166,11 @@ impl Config {
         })
     }
 
+    /// Keeps the person's choice of instruction host in the file.
+    pub(crate) fn keep_instruction_host(&self, host: InstructionHost) -> Result<(), Failure> {
+        file::keep_instruction_host(&self.file, host)
+    }
+
     /// The key in a variable that a model's server names.
     pub(crate) fn key(&self, variable: &str) -> Option<Secret> {
         self.environment.secret(variable)

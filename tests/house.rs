@@ -1,6 +1,7 @@
 //! Black box: the real binary, a module a chapter. One test binary, because each one links everything again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 
+mod again;
 mod cli;
 mod dependencies;
 mod documents;
@@ -10,3 +11,4 @@ mod rules;
 mod screen;
 mod sessions;
 mod support;
+mod test_door;

@@ -1,6 +1,6 @@
 //! Composing: from a plan, the outcomes of its providers and the host's draft to the exact body and its claims.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::brief::{self, Additions, Fence, NewDocument, NewItem};
 use crate::failure::{Code, Detail, Refusal};
@@ -73,7 +73,7 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     let parts = Parts { documents, withdrawn, budget, remember, providers };
     let claims = claims(&plan, inputs, parts, &body, span.as_ref());
     drop(additions);
-    Ok(Composed { body, claims, span, plan })
+    Ok(Composed { plan, body, claims, span })
 }
 
 fn bind_documents(plan: &Plan, held: &Held, present: &[Digest], injects: bool) -> Vec<BoundDocument> {
@@ -93,9 +93,8 @@ fn bind_document(
     let is_present = present.contains(&doc.rendered_sha256.unwrap_or(doc.sha256));
     let state = match (is_present, same, injects, earlier) {
         (true, ..) => Delivery::Present,
-        (_, Some(_), ..) => Delivery::Replayed,
         (_, None, true, _) => Delivery::Injected,
-        (_, None, false, Some(_)) => Delivery::Replayed,
+        (_, Some(_), ..) | (_, None, false, Some(_)) => Delivery::Replayed,
         (_, None, false, None) => Delivery::Unverified,
     };
     let note = match (doc.cut_by_host, doc.via_link) {
@@ -257,7 +256,7 @@ fn additions<'a>(
     let new_documents =
         plan.snapshot.documents.iter().zip(documents).filter(|(_, b)| b.state == Delivery::Injected);
     let new_remember = plan.active.iter().zip(remember).filter(|(_, b)| b.state == Delivery::Injected);
-    let current: BTreeMap<&str, ()> = documents.iter().map(|doc| (doc.id.as_str(), ())).collect();
+    let current: BTreeSet<&str> = documents.iter().map(|doc| doc.id.as_str()).collect();
     let active = |id: &crate::ids::Id| remember.iter().any(|entry| entry.id == *id);
     Additions {
         documents: new_documents
@@ -269,7 +268,7 @@ fn additions<'a>(
         withdrawn_documents: held
             .documents
             .keys()
-            .filter(|id| !current.contains_key(id.as_str()))
+            .filter(|id| !current.contains(id.as_str()))
             .cloned()
             .collect(),
         remember: new_remember.map(|(entry, _)| entry).collect(),

@@ -9,7 +9,7 @@ use agentspine_gate::recall::Outcome;
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::Span;
 use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
-use agentspine_gate::{CallOutcome, Detail, Id, ReceiptId, Refusal};
+use agentspine_gate::{CallOutcome, Detail, Digest, Id, ReceiptId, Refusal};
 use agentspine_model::{
     Answer, AssistantBlock, Conversation, Message, ModelClient, ModelError, ModelEvent, Sent, StopReason,
     Target, ToolResult, Usage,
@@ -102,8 +102,6 @@ pub(crate) struct Engine {
     spans: Arc<Vec<Span>>,
     turns: u64,
     parent: Option<ReceiptId>,
-    /// The last turn's receipt and prompt, where its call failed and may be tried again.
-    failed: Option<(ReceiptId, String)>,
 }
 
 /// How the stream of one call ended.
@@ -130,7 +128,7 @@ impl Engine {
             })
         };
         let (turns, parent) = (prompts().count() as u64, prompts().next_back());
-        Self { rooms, client, target, binding, spans: Arc::new(spans), turns, parent, events, failed: None }
+        Self { rooms, client, target, binding, spans: Arc::new(spans), turns, parent, events }
     }
 
     /// The bound session.
@@ -150,12 +148,15 @@ impl Engine {
 
     /// Runs one prompt to its end.
     pub(crate) async fn prompt(&mut self, prompt: String, out: UnboundedSender<ChatEvent>, cancel: &Cancel) {
-        self.run(prompt, None, &out, cancel).await;
+        let again =
+            log::unanswered(&self.events).filter(|(_, text)| *text == prompt).map(|(receipt, _)| receipt);
+        self.run(prompt, again, &out, cancel).await;
     }
 
     /// Calls the model again for the last turn, where its call failed: same text, same spans, a new receipt.
     pub(crate) async fn retry(&mut self, out: UnboundedSender<ChatEvent>, cancel: &Cancel) {
-        let Some((receipt, prompt)) = self.failed.take() else { return };
+        let Some((receipt, prompt)) = log::unanswered(&self.events) else { return };
+        let (receipt, prompt) = (receipt, prompt.to_owned());
         self.run(prompt, Some(receipt), &out, cancel).await;
     }
 
@@ -168,7 +169,7 @@ impl Engine {
     ) {
         self.turns += 1;
         say(out, ChatEvent::Started { turn: self.turns, prompt: prompt.clone() });
-        let end = self.turn(&prompt, retry_of, out, cancel).await;
+        let end = Box::pin(self.turn(&prompt, retry_of, out, cancel)).await;
         self.keep(LogEvent::TurnEnd).await;
         say(out, ChatEvent::Ended(end));
     }
@@ -196,12 +197,12 @@ impl Engine {
             let (answer, heard) = self.call(passed, out, cancel).await;
             let blocks = answer.into_blocks();
             shown |= !blocks.is_empty();
-            let stop = match self.close(receipt, blocks.clone(), heard, prompt, shown).await {
-                Ok(stop) => stop,
+            let reason = match self.close(receipt, blocks.clone(), heard, prompt, shown).await {
+                Ok(reason) => reason,
                 Err(end) => return end,
             };
             let calls = tools::calls(&blocks);
-            if stop != StopReason::ToolUse || calls.is_empty() || budget.rounds == 0 {
+            if reason != StopReason::ToolUse || calls.is_empty() || budget.rounds == 0 {
                 return End::Done;
             }
             step = Step::Answer(self.run_tools(calls, &mut budget, out).await);
@@ -226,7 +227,7 @@ impl Engine {
             Conversation { system: SYSTEM, messages, tools: tools::specs(), max_tokens: ANSWER_TOKENS_MAX };
         let session = self.binding.scope.session_id.clone();
         let draft = agentspine_model::draft(&self.target, &conversation, session.as_str());
-        let request = self.request(prompt, step)?;
+        let request = self.request(prompt, step, Digest::of(&draft.body))?;
         self.begin().await?;
         let (spans, event) = (Arc::clone(&self.spans), step.event(prompt));
         let passed =
@@ -278,7 +279,7 @@ impl Engine {
         }
     }
 
-    fn request(&self, prompt: &str, step: &Step) -> Result<TurnRequest, Refusal> {
+    fn request(&self, prompt: &str, step: &Step, client_body_digest: Digest) -> Result<TurnRequest, Refusal> {
         let (kind, retry_of) = match step {
             Step::Ask { retry_of } => (CallKind::Turn, *retry_of),
             Step::Answer(_) => (CallKind::Continuation, None),
@@ -296,6 +297,7 @@ impl Engine {
             prompt: prompt.to_owned(),
             parent: self.parent.filter(|_| kind == CallKind::Continuation),
             retry_of,
+            client_body_digest,
             endpoint: self.target.endpoint.clone(),
             model: self.target.model.clone(),
         })
@@ -361,10 +363,7 @@ impl Engine {
         match heard {
             Heard::Whole(stop) => Ok(stop),
             Heard::Stopped => Err(End::Interrupted { prompt: (!shown).then(|| prompt.to_owned()) }),
-            Heard::Broken(error) if blocks.is_empty() => {
-                self.failed = Some((receipt, prompt.to_owned()));
-                Err(End::ModelFailed { turn: self.turns, error })
-            }
+            Heard::Broken(error) if blocks.is_empty() => Err(End::ModelFailed { turn: self.turns, error }),
             Heard::Broken(error) => Err(End::Cut { error }),
         }
     }

@@ -96,7 +96,13 @@ pub(crate) fn messages(events: &[LogEvent]) -> Vec<Message> {
                 drop_unanswered(&mut out);
                 out.push(Message::User { text: text.clone() });
             }
-            LogEvent::ToolResults { results, .. } => out.push(Message::ToolResults(results.clone())),
+            LogEvent::ToolResults { results, .. } => {
+                // Kept once before the refused call and once after it: the same results, said once.
+                if matches!(out.last(), Some(Message::ToolResults(_))) {
+                    out.pop();
+                }
+                out.push(Message::ToolResults(results.clone()));
+            }
             LogEvent::Assistant { blocks, .. } => out.push(Message::Assistant { blocks: blocks.clone() }),
             LogEvent::Refused { .. } => drop_unanswered(&mut out),
             LogEvent::Failed { .. } | LogEvent::TurnEnd => {}
@@ -122,9 +128,18 @@ fn answer_every_tool_call(out: &mut [Message]) {
     }
 }
 
-/// The newest prompt without an answer whose receipt was consumed in an earlier run: spent, outcome unknown.
+/// The newest prompt, where it got no answer at all: sent again with the same words it is a retry.
 pub(crate) fn unanswered(events: &[LogEvent]) -> Option<(ReceiptId, &str)> {
-    match events.iter().rev().find(|event| !matches!(event, LogEvent::TurnEnd)) {
+    let told = |event: &&LogEvent| !matches!(event, LogEvent::TurnEnd | LogEvent::Failed { .. });
+    match events.iter().rev().find(told) {
+        Some(LogEvent::Prompt { text, receipt }) => Some((*receipt, text)),
+        _ => None,
+    }
+}
+
+/// The newest prompt, where an earlier run ended before it was told how its call went: spent, outcome unknown.
+pub(crate) fn outcome_unknown(events: &[LogEvent]) -> Option<(ReceiptId, &str)> {
+    match events.last() {
         Some(LogEvent::Prompt { text, receipt }) => Some((*receipt, text)),
         _ => None,
     }

@@ -8,6 +8,7 @@ mod editor;
 mod engine;
 mod history;
 pub(crate) mod log;
+mod perform;
 mod pick;
 mod print;
 mod receipts;
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &ChatArgs, config: &Config, report: &mut Report) -> Resu
                 )
             },
         )?;
-    let opening = compose::opening(config, &binding.cwd)?;
+    let opening = compose::opening(config, &binding.cwd);
     let prompt = one_prompt(args)?;
     runtime.block_on(async {
         match prompt {

@@ -1,6 +1,9 @@
 //! The receipts pane's questions, answered by the journal.
 
+use std::collections::BTreeMap;
+
 use agentspine_gate::journal::{ReceiptRecord, ReceiptState};
+use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::{Id, ReceiptId};
 use agentspine_tui::{self as data, AppEvent, Level, ReceiptDetail, ReceiptRow, Verdict};
 use serde_json::Value;
@@ -10,10 +13,15 @@ use crate::desk::Desk;
 /// Receipts a list shows.
 const LISTED_MAX: u32 = 200;
 
+/// Which turn of the chat a receipt belongs to.
+pub(super) type Turns = BTreeMap<ReceiptId, u64>;
+
 /// What the pane wants to know, or to have done.
 pub(super) enum Wanted {
     /// The session's receipts, newest first.
-    List,
+    List(Turns),
+    /// One receipt's line.
+    Row(ReceiptId, Turns),
     /// One receipt, whole.
     One(String),
     /// Whether one receipt, the chain and the anchor hold.
@@ -25,7 +33,8 @@ pub(super) enum Wanted {
 /// Asks the desk; a refusal becomes a notice.
 pub(super) async fn answer(desk: &Desk, session: Id, wanted: Wanted) -> Vec<AppEvent> {
     let answered = match wanted {
-        Wanted::List => list(desk, session).await,
+        Wanted::List(turns) => list(desk, session, &turns).await,
+        Wanted::Row(id, turns) => one_row(desk, id, &turns).await,
         Wanted::One(id) => one(desk, &id).await,
         Wanted::Verdict(id) => verdict(desk, id).await,
         Wanted::Confirm(id) => confirm(desk, id).await,
@@ -33,10 +42,16 @@ pub(super) async fn answer(desk: &Desk, session: Id, wanted: Wanted) -> Vec<AppE
     answered.unwrap_or_else(|text| vec![AppEvent::Notice { level: Level::Bad, text }])
 }
 
-async fn list(desk: &Desk, session: Id) -> Result<Vec<AppEvent>, String> {
+async fn list(desk: &Desk, session: Id, turns: &Turns) -> Result<Vec<AppEvent>, String> {
     let records = desk.ask(move |at| at.gate.vault().list(LISTED_MAX, None, Some(session.as_str()))).await;
     let records = records.map_err(|refusal| refusal.to_string())?;
-    Ok(vec![AppEvent::Receipts(records.iter().map(row).collect())])
+    Ok(vec![AppEvent::Receipts(records.iter().map(|record| row(record, turns)).collect())])
+}
+
+async fn one_row(desk: &Desk, id: ReceiptId, turns: &Turns) -> Result<Vec<AppEvent>, String> {
+    let record =
+        desk.ask(move |at| at.gate.vault().record(id)).await.map_err(|refusal| refusal.to_string())?;
+    Ok(record.iter().map(|record| AppEvent::Receipt(row(record, turns))).collect())
 }
 
 async fn one(desk: &Desk, id: &str) -> Result<Vec<AppEvent>, String> {
@@ -77,7 +92,7 @@ async fn confirm(desk: &Desk, id: String) -> Result<Vec<AppEvent>, String> {
     }])
 }
 
-fn row(record: &ReceiptRecord) -> ReceiptRow {
+fn row(record: &ReceiptRecord, turns: &Turns) -> ReceiptRow {
     let claims = record.issued.as_ref().and_then(|issued| issued.body.get("claims"));
     let refused = record.refused.first().map(|entry| &entry.body);
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -89,7 +104,7 @@ fn row(record: &ReceiptRecord) -> ReceiptRow {
     ReceiptRow {
         id: record.id.to_hex(),
         short: record.id.short(),
-        turn: None,
+        turn: turns.get(&record.id).copied(),
         kind: text(kind),
         state: state(record.state),
         at: time_of_day(at_ms),
@@ -136,9 +151,15 @@ fn detail(record: &ReceiptRecord) -> ReceiptDetail {
         record.issued.as_ref().or(record.refused.first()).map(|entry| entry.body.clone()).unwrap_or_default();
     let mut fields =
         vec![("state".to_owned(), record.state.as_str().to_owned()), ("call".to_owned(), call(record))];
-    flatten("", body.get("claims").unwrap_or(&body), &mut fields);
+    flatten("", &readable(&body), &mut fields);
     let json = serde_json::to_string_pretty(&body).unwrap_or_default();
     ReceiptDetail { id: record.id.to_hex(), fields, verify: None, json }
+}
+
+/// The claims in the order they are declared, which is the order a person asks for them; else the whole body.
+fn readable(body: &Value) -> Value {
+    let claims = body.get("claims").and_then(|claims| serde_json::from_value::<Claims>(claims.clone()).ok());
+    claims.and_then(|claims| serde_json::to_value(claims).ok()).unwrap_or_else(|| body.clone())
 }
 
 /// Every bound field as one line, nested names joined by dots.
@@ -148,7 +169,9 @@ fn flatten(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
         Value::Object(fields) => fields.iter().for_each(|(key, value)| flatten(&join(key), value, out)),
         Value::Array(items) if items.is_empty() => out.push((name.to_owned(), "none".to_owned())),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(n, value)| flatten(&join(&(n + 1).to_string()), value, out))
+            for (n, value) in items.iter().enumerate() {
+                flatten(&join(&(n + 1).to_string()), value, out);
+            }
         }
         Value::String(text) => out.push((name.to_owned(), text.clone())),
         Value::Null => out.push((name.to_owned(), "–".to_owned())),

@@ -46,7 +46,7 @@ impl Terminal {
     }
 
     /// Gives the terminal back for a while, for an editor or a suspended process.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn leave() {
         restore();
     }
 

@@ -136,7 +136,7 @@ fn remember(
             "schema": SCHEMA, "status": status, "memoryId": done.memory_id, "redacted": done.redacted,
         })),
         Output::People if done.redacted.is_empty() => {
-            report.line(format!("remembered as {} ({status})", done.memory_id))
+            report.line(format!("remembered as {} ({status})", done.memory_id));
         }
         Output::People => report.line(format!(
             "remembered as {} ({status}); redacted: {}",
@@ -200,7 +200,7 @@ fn status(ledger: &Ledger, report: &mut Report) -> Result<(), Failure> {
         ledger.status().map_err(|error| Failure::other(error.to_string(), "Run: agentspine doctor"))?;
     match report.output() {
         Output::Json => {
-            report.json(&json!({ "schema": SCHEMA, "records": status.records, "indexOk": status.index_ok }))
+            report.json(&json!({ "schema": SCHEMA, "records": status.records, "indexOk": status.index_ok }));
         }
         Output::People if status.records.is_empty() => report.line("no memories yet"),
         Output::People => {

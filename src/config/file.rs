@@ -1,7 +1,7 @@
 //! `config.toml`: its keys, and errors that name the key and the line.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -89,6 +89,31 @@ fn text_of(path: &Path, file: File) -> Result<String, Failure> {
         Ok(_) => Err(unusable(path, &format!("is larger than {CONFIG_BYTES_MAX} bytes"))),
         Err(cause) => Err(unusable(path, &format!("cannot be read: {}", cause.kind()))),
     }
+}
+
+/// Puts `instruction_host` before everything else in the file, making the file where it is missing; one that names a
+/// host already stays as it is.
+pub(super) fn keep_instruction_host(path: &Path, host: InstructionHost) -> Result<(), Failure> {
+    let text = match open(path) {
+        Ok(file) => text_of(path, file)?,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(cause) => return Err(unusable(path, &format!("cannot be read: {}", cause.kind()))),
+    };
+    if parse(path, &text)?.instruction_host.is_some() {
+        return Ok(());
+    }
+    let text = format!("instruction_host = \"{}\"\n{text}", host.as_str());
+    replace(path, &text).map_err(|cause| unusable(path, &format!("cannot be written: {}", cause.kind())))
+}
+
+/// The whole new file or the old one, never a part.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    std::fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// Parses the text; an error says `file:line`, the key and what is allowed there.

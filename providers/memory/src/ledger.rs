@@ -13,6 +13,8 @@ use crate::schema;
 
 /// How long a writer waits for another process before it gives up.
 pub const BUSY_MS_MAX: u64 = 5000;
+/// Pause between two tries of what SQLite does not wait for itself.
+const RETRY_MS: u64 = 5;
 
 /// Why a ledger could not be opened.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -162,12 +164,25 @@ fn create(path: &Path) -> Result<(), OpenError> {
 }
 
 fn configure(db: &Connection) -> Result<(), OpenError> {
-    // Before any pragma writes to a file that is not ours.
-    schema::identify(db)?;
+    // Before any pragma writes to a file that is not ours; in one transaction, because others may be making the file.
+    schema::identify(&*db.unchecked_transaction()?)?;
+    write_ahead(db)?;
     // A memory lost to a power cut is remembered again; NORMAL keeps the file consistent and costs no fsync a write.
     db.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;
+        "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;
          PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA recursive_triggers = ON;",
     )?;
     Ok(())
+}
+
+/// Switches the file to a write-ahead log. The busy timeout does not hold for that, so it is tried again here.
+fn write_ahead(db: &Connection) -> Result<(), OpenError> {
+    for _ in 0..BUSY_MS_MAX / RETRY_MS {
+        let switched = db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).map_err(StoreError::from);
+        match switched {
+            Err(StoreError::Busy) => std::thread::sleep(Duration::from_millis(RETRY_MS)),
+            other => return Ok(other?),
+        }
+    }
+    Err(StoreError::Busy.into())
 }

@@ -73,7 +73,7 @@ pub(crate) fn version() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-/// Refuses files that are not ours or newer than this build; changes nothing.
+/// The version of the file. Refuses files that are not ours or newer than this build; changes nothing. Needs a transaction.
 pub(crate) fn identify(db: &Connection) -> Result<usize, OpenError> {
     let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let owner: i64 = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
@@ -89,7 +89,7 @@ pub(crate) fn identify(db: &Connection) -> Result<usize, OpenError> {
 
 /// Brings the file to [`version`]. Several processes may do so at once: the first wins, the others find it done.
 pub(crate) fn migrate(db: &mut Connection) -> Result<(), OpenError> {
-    if identify(db)? == MIGRATIONS.len() {
+    if identify(&*db.unchecked_transaction()?)? == MIGRATIONS.len() {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -142,7 +142,7 @@ async fn gone(child: &mut Child) {
     }
     let Some(pid) = pid else { return };
     let _ = tokio::task::spawn_blocking(move || {
-        kill_tree(pid, KILL_WITHIN, || {});
+        kill_tree(pid, KILL_WITHIN);
         Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL))
     })
     .await;

@@ -251,6 +251,30 @@ fn a_cancelled_turn_starts_nothing() {
 }
 
 #[test]
+fn cancelling_at_any_moment_leaves_nothing() {
+    let runtime = runtime();
+    for (millis, hold) in (0..20).flat_map(|n| HOLDS.map(|hold| (n * 2, hold))) {
+        let marker = marker();
+        let scratch = tempfile::tempdir().unwrap();
+        let providers = providers(scratch.path(), hold);
+        let (switch, cancelled) = cancellation();
+        let plans = vec![planned("setsid-and-answers", &marker, PATIENT_MS)];
+        let outcomes = runtime.block_on(async {
+            // Whichever comes first is right; the wait only moves the moment through the child's whole life.
+            let later = async {
+                tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
+                switch.cancel();
+            };
+            tokio::join!(agentspine_recall::run(plans, &providers, cancelled), later).0
+        });
+        if let Err(failure) = &outcomes[0].result {
+            assert_eq!(failure.detail, Detail::Cancelled);
+        }
+        assert_eq!(support::survivors(&marker), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn dropping_the_run_ends_every_provider() {
     for hold in HOLDS {
         let marker = marker();

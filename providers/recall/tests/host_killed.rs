@@ -19,9 +19,12 @@ fn a_killed_host_leaves_no_provider_alive() {
     }
     for plain in ["", "plain-"] {
         let marker = format!("{plain}{}", marker());
+        // The host has no chance to clean up after itself.
+        let scratch = tempfile::tempdir().unwrap();
         let mut host = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "a_killed_host_leaves_no_provider_alive"])
             .env(AS_HOST, &marker)
+            .env("TMPDIR", scratch.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

@@ -157,7 +157,7 @@ impl Tree {
         if self.inside {
             kill_namespace();
         } else {
-            kill_tree(own_pid(), end.saturating_duration_since(Instant::now()), || {});
+            kill_tree(own_pid(), end.saturating_duration_since(Instant::now()));
         }
     }
 

@@ -17,25 +17,19 @@ struct Seen {
 
 /// Kills all descendants of `root`, not `root` itself, again and again until none is alive or the time is over.
 ///
-/// Complete as long as `root` lives and is a child subreaper: then an orphan's new parent is `root`. Each round calls
-/// `reap`, so that the dead do not hold their numbers. Returns whether none is left.
-pub(crate) fn kill_tree(root: i32, within: Duration, mut reap: impl FnMut()) -> bool {
+/// Complete as long as `root` lives and is a child subreaper: then an orphan's new parent is `root`.
+pub(crate) fn kill_tree(root: i32, within: Duration) {
     let end = Instant::now() + within;
     loop {
         let alive = descendants(root);
-        if alive.is_empty() {
-            reap();
-            return true;
+        if alive.is_empty() || Instant::now() > end {
+            return;
         }
         // Stopped first: a process that forks faster than we look cannot do so while it is stopped.
         for signal in [Signal::STOP, Signal::KILL] {
             alive.iter().filter_map(|pid| Pid::from_raw(*pid)).for_each(|pid| {
                 let _ = kill_process(pid, signal);
             });
-        }
-        reap();
-        if Instant::now() > end {
-            return false;
         }
         std::thread::sleep(ROUND);
     }

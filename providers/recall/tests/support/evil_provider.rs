@@ -1,7 +1,13 @@
 //! A provider that misbehaves on demand: `evil-provider MODE MARKER [DIGEST]`.
 //!
 //! The marker stands in the command line of everything it starts, so a test can find survivors in `/proc`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::zombie_processes)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::zombie_processes,
+    clippy::disallowed_methods
+)]
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio, exit};
@@ -103,12 +109,12 @@ impl Run {
                 say(" ");
                 std::thread::sleep(std::time::Duration::from_millis(20));
             },
-            _ => self.loud(mode),
+            _ => Self::loud(mode),
         }
     }
 
     /// Modes that print too much or exit badly.
-    fn loud(&self, mode: &str) {
+    fn loud(mode: &str) {
         match mode {
             "flood-stdout" => flood(&mut std::io::stdout()),
             "flood-stderr" => flood(&mut std::io::stderr()),
@@ -136,12 +142,12 @@ impl Run {
                 // Rust's own handler takes the first SIGSEGV and steps aside for the second.
                 (0..2).for_each(|_| raise(signal).unwrap());
             }
-            _ => self.garbled(mode),
+            _ => Self::garbled(mode),
         }
     }
 
     /// Modes that print something that is no valid result.
-    fn garbled(&self, mode: &str) {
+    fn garbled(mode: &str) {
         let answer = Self::answer();
         let with = |claim: &str| answer.replace("evil-claim", claim);
         let text = match mode {
