@@ -141,6 +141,8 @@ fn a_blocked_turn_says_not_sent_and_keeps_the_draft() {
     terminal.send("r");
     terminal.wait_until("a second refusal", |screen| screen.contents().contains("blocked · draft kept · fake · turn 2"));
     terminal.send(keys::ESC);
+    // The caret is in the composer again.
+    terminal.wait_until("a caret", |screen| !screen.hide_cursor());
     terminal.send(keys::CTRL_C);
     terminal.wait_for("Your text is kept");
     let left = quit(terminal);
@@ -162,6 +164,7 @@ fn the_receipts_pane_lists_and_verifies() {
     terminal.wait_for("✓ consumed");
     terminal.send("v");
     terminal.wait_for("signature and chain ok");
+    assert!(terminal.text().contains("✓ consumed"));
     terminal.send(keys::ESC);
     terminal.wait_for(EMPTY);
     assert_restored(&quit(terminal));
@@ -177,12 +180,25 @@ fn a_small_window_and_back_shows_the_same_again() {
     terminal.wait_for("ready · fake");
     let before = terminal.text();
     terminal.resize(40, 10);
-    // The rule across the screen says that the whole frame has the new width.
     terminal.wait_until("a frame of 40 columns", |screen| {
         let text = screen.contents();
-        text.lines().any(|line| line == "─".repeat(40))
+        let last = text.lines().last().unwrap_or_default();
+        last.contains("ready · fake") && last.ends_with("F1 keys") && text.contains("and then again.")
     });
     terminal.resize(SIZE.0, SIZE.1);
+    terminal.wait_until("the frame of before", |screen| screen.contents() == before);
+    assert_restored(&quit(terminal));
+}
+
+#[test]
+fn a_window_that_shrank_for_a_moment_is_drawn_anew() {
+    let home = Home::new();
+    let terminal = demo(&home);
+    let before = terminal.text();
+    for _ in 0..20 {
+        terminal.resize(40, 10);
+        terminal.resize(SIZE.0, SIZE.1);
+    }
     terminal.wait_until("the frame of before", |screen| screen.contents() == before);
     assert_restored(&quit(terminal));
 }
@@ -250,7 +266,6 @@ fn control_z_gives_the_terminal_to_the_shell_and_takes_it_again() {
     assert!(!screen.alternate_screen() && !screen.bracketed_paste() && !screen.hide_cursor());
     assert!(terminal.is_cooked());
     terminal.send("go on\r");
-    std::thread::sleep(Duration::from_secs(3)); println!("{}", String::from_utf8_lossy(&terminal.raw()).escape_debug());
     terminal.wait_for("› half a thought");
     assert!(terminal.screen().alternate_screen() && terminal.screen().bracketed_paste());
     terminal.send(keys::CTRL_C);
