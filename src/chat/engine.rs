@@ -417,11 +417,11 @@ impl Engine {
         results
     }
 
-    /// Appends to the log. A store that fails here is reported by the next call, which cannot be made without it.
+    /// Appends what follows a call to the log. A store that fails here is reported by the next call, which cannot be made without it.
     async fn keep(&mut self, event: LogEvent) {
         self.events.push(event.clone());
         let session = self.binding.scope.session_id.clone();
-        let _ = self.rooms.desk.ask(move |at| at.keep(&session, &event, None)).await;
+        let _ = self.rooms.desk.ask(move |at| at.note(&session, &event)).await;
     }
 
     async fn record(&self, receipt: ReceiptId, outcome: CallOutcome) {
