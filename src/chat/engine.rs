@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use agentspine_gate::instructions::{HostHomes, Listed};
-use agentspine_gate::recall::Outcome;
+use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::Span;
 use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
@@ -21,7 +20,7 @@ use super::log::{self, Ended, LogEvent};
 use super::tools::{self, ToolRun};
 use crate::conversations::NewSession;
 use crate::desk::Drawer;
-use crate::turn::{self, Call, Passed, Rooms, Stopped};
+use crate::turn::{self, Call, Passed, Rooms, Seen, Stopped};
 
 /// The host's own system prompt: a build constant, without date, directory or instructions.
 const SYSTEM: &str = "You are the model behind agentspine chat, a terminal chat. Text between agentspine-instructions \
@@ -57,6 +56,8 @@ pub(crate) struct Binding {
 pub(crate) enum ChatEvent {
     /// The prompt was taken.
     Started { turn: u64, prompt: String },
+    /// Something seen on the way to the call.
+    Seen { turn: u64, ms: u64, seen: Seen },
     /// Receipt consumed: the call leaves now.
     Passed(Box<PassedView>),
     /// Model text.
@@ -76,8 +77,6 @@ pub(crate) struct PassedView {
     pub turn: u64,
     pub ms: u64,
     pub claims: Claims,
-    pub outcomes: Vec<Outcome>,
-    pub listed: Vec<Listed>,
     pub span: Option<Span>,
 }
 
@@ -258,8 +257,9 @@ impl Engine {
         let request = self.request(prompt, step, Digest::of(&draft.body))?;
         self.begin().await?;
         let (spans, event) = (Arc::clone(&self.spans), step.event(prompt));
-        let passed =
-            turn::walk(&self.rooms, Call { request, draft, spans, event: Box::new(event) }, cancel).await?;
+        let call = Call { request, draft, spans, event: Box::new(event) };
+        let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });
+        let passed = turn::walk(&self.rooms, call, &tell, cancel).await?;
 
         self.events.push(step.event(prompt)(passed.claims.id));
         if let Some(span) = &passed.span {
@@ -303,8 +303,6 @@ impl Engine {
             turn: self.turns,
             ms: millis(began),
             claims: passed.claims.clone(),
-            outcomes: passed.outcomes.clone(),
-            listed: passed.listed.clone(),
             span: passed.span.clone(),
         }
     }
