@@ -201,6 +201,7 @@ impl<'a> Show<'a> {
         let (state, level) = match bound {
             Some(doc) if doc.state == Delivery::Unverified => (delivery(doc), Level::Warn),
             Some(doc) => (delivery(doc), Level::Good),
+            None if file.state == DocumentState::Mandatory => (word(file.state), Level::Good),
             None => (word(file.state), Level::Info),
         };
         InstructionRow {
