@@ -4,6 +4,7 @@
 //! gapless sequence per session; the schema itself refuses to change, replace or skip one ([`schema`]). User content lives
 //! here and never in a receipt. One connection, used from one thread.
 
+mod claim;
 mod error;
 mod event;
 mod rows;
@@ -19,6 +20,7 @@ use agentspine_gate::{Id, ReceiptId};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 
+pub(crate) use claim::Claim;
 pub(crate) use error::ConversationsError;
 pub(crate) use event::{Event, EventKind, NewEvent};
 

@@ -90,7 +90,10 @@ pub(crate) async fn walk(rooms: &Rooms, call: Call, cancel: &Cancel) -> Result<P
     let kept = span.clone();
     let admitted = desk
         .ask(move |at| {
-            at.keep(&request.scope.session_id, &event(prepared.id()), kept.as_ref())?;
+            let keep = at.keep(&request.scope.session_id, &event(prepared.id()), kept.as_ref());
+            if let Err(why) = keep {
+                return Err(at.gate.give_up(prepared, &request, why));
+            }
             let consumed = at.gate.consume(prepared, &composed, &request)?;
             admit(consumed, composed)
         })

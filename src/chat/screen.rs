@@ -235,6 +235,10 @@ impl<'a> Screen<'a> {
                 key = keys.next() => match key {
                     Some(Ok(event)) => {
                         self.dirty = true;
+                        if matches!(event, crossterm::event::Event::Resize(..)) {
+                            // A window that went small and came back has the size it had, and lost what it showed.
+                            terminal.forget().map_err(|error| no_terminal(&error))?;
+                        }
                         for effect in update(&mut self.state, Event::Input(event)) {
                             let suspends = matches!(effect, Effect::OpenEditor(_) | Effect::Suspend);
                             if suspends {
