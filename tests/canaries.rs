@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::fake_model::{Answer, End};
 use crate::support::law::law;
 use crate::support::live::Live;
-use crate::support::server::Server;
+use crate::support::served::Served;
 use crate::support::{Home, Run};
 
 const KEY: &str = "sk-canarykey-0123456789abcdef";
@@ -48,12 +48,15 @@ fn told_nothing(run: &Run, allowed: &[&str]) {
 
 #[test]
 fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
-    let (home, server) = (Home::new(), Server::start([]));
+    let (home, server) = (Home::new(), Served::start([]));
     home.write("src/project/CLAUDE.md", &format!("The word is {INSTRUCTION}.\n"));
     let config = format!("[http]\nproxy = \"{}\"\nallow_plain = true\n", server.base());
     home.write(".config/agentspine/config.toml", &config);
     let proposed = home.json(&["remember-propose", "--claim", &format!("We always say {CLAIM}."), "--json"]);
-    let candidate = proposed["candidate"]["id"].as_str().or(proposed["id"].as_str()).unwrap_or_else(|| panic!("{proposed}"));
+    let candidate = proposed["candidate"]["id"]
+        .as_str()
+        .or(proposed["id"].as_str())
+        .unwrap_or_else(|| panic!("{proposed}"));
     home.ok(&["remember-confirm", candidate, "--confirm-local-user"]);
     let summary = format!("Deploys are called {MEMORY}.");
     home.ok(&["memory", "remember", "--title", "Names of deploys", "--summary", &summary]);
@@ -101,7 +104,8 @@ fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
     let refused = Run::of(command(&["-p", &prompt]).output().unwrap());
     assert_eq!(refused.code, 12, "{}", refused.err);
     told_nothing(&refused, &[]);
-    std::fs::write(home.project().join("CLAUDE.md"), [INSTRUCTION.as_bytes(), &[0xff, 0xfe]].concat()).unwrap();
+    std::fs::write(home.project().join("CLAUDE.md"), [INSTRUCTION.as_bytes(), &[0xff, 0xfe]].concat())
+        .unwrap();
     let refused = Run::of(command(&["--json", "-p", &prompt]).output().unwrap());
     assert_eq!(refused.code, 10, "{}", refused.err);
     told_nothing(&refused, &[]);
@@ -128,7 +132,7 @@ fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
 }
 
 /// The law with the proxy's requests, whose receipts name the far endpoint; every receipt's id.
-fn law_of(home: &Home, server: &Server) -> Vec<String> {
+fn law_of(home: &Home, server: &Served) -> Vec<String> {
     let receipts = crate::support::law::law_through(home, server, "http://models.example");
     assert_eq!(receipts.iter().filter(|receipt| receipt.is_consumed()).count(), server.requests().len());
     receipts.iter().map(|receipt| receipt.id().to_owned()).collect()
@@ -150,7 +154,7 @@ fn a_key_is_neither_kept_nor_shown_nor_given_to_a_provider() {
     let file = home.write("policy.json", &profile.to_string());
     let stored = home.run(&["preflight-policy", file.to_str().unwrap(), "--confirm-local-policy"]);
     assert_eq!(stored.code, 0, "{}{}", stored.out, stored.err);
-    let server = Server::start([Answer::text(&["never"])]);
+    let server = Served::start([Answer::text(&["never"])]);
     let mut command = home.chat(&server.anthropic(), &["--json", "-p", PROMPT]);
     let run = Run::of(command.env("ANTHROPIC_API_KEY", KEY).env("AGENTSPINE_API_KEY", KEY).output().unwrap());
     assert_eq!(run.code, 11, "{}", run.err);

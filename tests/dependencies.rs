@@ -65,8 +65,10 @@ fn our_crates_know_each_other_only_along_the_allowed_arrows() {
         let arrows = package.dependencies.iter().filter(|dep| members.contains(&dep.name));
         for dep in arrows {
             let from = package.name.as_str();
+            // A crate whose own tests switch on one of its features names itself.
+            let own_tests = dep.name == from && dep.kind == DependencyKind::Development;
             assert!(
-                allowed[from].contains(dep.name.as_str()),
+                own_tests || allowed[from].contains(dep.name.as_str()),
                 "{from} -> {} is not an allowed arrow",
                 dep.name
             );

@@ -1,6 +1,7 @@
 //! Black box: the real binary, a module a chapter. One test binary, because each one links everything again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 
+mod again;
 mod canaries;
 mod chat_faults;
 mod chat_http;
@@ -8,8 +9,11 @@ mod chat_sessions;
 mod cli;
 mod dependencies;
 mod documents;
+mod providers;
 mod receipts;
 mod rules;
+mod screen;
 mod sessions;
 mod support;
+mod test_door;
 mod workspace_trust;

@@ -203,3 +203,18 @@ fn no_prompt_no_instruction_text_no_rule_and_no_key_reaches_journal_or_output() 
         assert!(!holds(b"canary") || kept.iter().any(|store| name.contains(store)), "{name}");
     }
 }
+
+#[test]
+fn after_a_reset_confirmed_rules_apply_or_the_message_says_how_to_confirm_them_again() {
+    let home = Home::new();
+    let rule = ["remember-propose", "--claim", "Never push on Fridays.", "--json"];
+    let candidate = home.json(&rule)["candidate"]["id"].as_str().unwrap().to_owned();
+    home.ok(&["remember-confirm", &candidate, "--confirm-local-user"]);
+    let reset = ["state", "reset", "--confirm"];
+    assert!(home.ok(&reset).contains("your confirmed rules apply as before"));
+    assert!(home.ok(&["remember-list"]).contains("Never push on Fridays."));
+    std::fs::remove_file(home.state().join("gate/keyring.json")).unwrap();
+    let told = home.ok(&reset);
+    assert!(told.contains("agentspine remember-propose --claim TEXT"), "{told}");
+    assert!(!home.ok(&["remember-list"]).contains("Never push on Fridays."));
+}

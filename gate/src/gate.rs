@@ -67,7 +67,7 @@ impl Gate {
         self.bind_as(id, request.clone()).map_err(|refusal| self.refuse(id, &request, refusal))
     }
 
-    fn bind_as(&self, id: ReceiptId, request: TurnRequest) -> Result<Bound, Refusal> {
+    fn bind_as(&mut self, id: ReceiptId, mut request: TurnRequest) -> Result<Bound, Refusal> {
         let speaks = matches!(request.kind, CallKind::Turn | CallKind::Continuation);
         if speaks && request.prompt.trim().is_empty() || request.prompt.len() > PROMPT_BYTES_MAX {
             return Err(Refusal::new(
@@ -79,6 +79,7 @@ impl Gate {
         let cwd = canonical_cwd(&self.seams, &request.cwd)?;
         let cwd_digest = Digest::of(cwd.as_os_str().as_encoded_bytes());
         let prompt_digest = speaks.then(|| Digest::of(request.prompt.as_bytes()));
+        request.retry_of = self.repeated(&request)?;
         Ok(Bound { request, id, cwd, cwd_digest, prompt_digest })
     }
 
@@ -88,7 +89,7 @@ impl Gate {
         self.read(bound).map_err(|refusal| self.refuse(id, &request, refusal))
     }
 
-    fn read(&self, bound: Bound) -> Result<Plan, Refusal> {
+    fn read(&mut self, bound: Bound) -> Result<Plan, Refusal> {
         let instruction_host = bound.request.instruction_host.ok_or_else(host_unbound)?;
         let (policy_revision, profile) = self.profile(&bound.request)?;
         let snapshot = self.snapshot(&bound.request, &bound.cwd, profile.as_ref())?;
@@ -115,7 +116,15 @@ impl Gate {
         instructions::snapshot(self.seams.fs.as_ref(), host, &request.homes, cwd, links)
     }
 
-    fn active(&self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
+    fn active(&mut self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
+        match self.active_now(request) {
+            // A rule may be signed with a key that another process drew since.
+            Err(_) if self.remember.follow(self.vault.newest_keyring()?) => self.active_now(request),
+            found => found,
+        }
+    }
+
+    fn active_now(&self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
         let (identity, scope) = (&request.identity, &request.scope);
         let (group, task) = (scope.group_id.as_ref(), scope.task_id.as_ref());
         self.remember.active(&identity.user_id, &identity.tenant_id, &scope.project_id, group, task)
@@ -140,12 +149,25 @@ impl Gate {
         draft: &Draft,
         spans: &[Span],
     ) -> Result<Composed, Refusal> {
+        let client_body = Digest::of(&draft.body) == plan.bound.request.client_body_digest;
+        same(client_body, Field::Request, "The host's body changed")?;
         let replays = held::replays(draft, spans, plan.injects(), |id| self.claims_of(id))?;
         let parent = self.known_parent(&plan.bound.request)?;
         let journal_id = self.vault.journal_id().to_owned();
         let inputs =
             Inputs { outcomes, draft, replays, fence_key: &self.fence_key, parent, journal_id: &journal_id };
         compose::compose(plan, &inputs)
+    }
+
+    /// The named earlier call, where this one repeats its very body.
+    fn repeated(&mut self, request: &TurnRequest) -> Result<Option<ReceiptId>, Refusal> {
+        let Some(earlier) = request.retry_of else { return Ok(None) };
+        let same = |claims: &Arc<Claims>| {
+            claims.session_id == request.scope.session_id
+                && claims.kind == request.kind
+                && claims.client_body_digest == request.client_body_digest
+        };
+        Ok(self.claims_of(earlier)?.filter(same).map(|claims| claims.id))
     }
 
     /// The named parent, where this journal knows it as a consumed call of the same session.
@@ -244,7 +266,7 @@ impl Gate {
 
     /// Policy, Must-Remember and every document, read again and compared with what the receipt binds.
     fn verify_fresh(
-        &self,
+        &mut self,
         claims: &Claims,
         composed: &Composed,
         request: &TurnRequest,
@@ -391,7 +413,7 @@ fn same(holds: bool, field: Field, what: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     let advice = "Send again: everything is read and bound anew.";
-    Err(Refusal::new(Detail::Mismatch(field), format!("{what} between issue and consumption."), advice))
+    Err(Refusal::new(Detail::Mismatch(field), format!("{what} since it was bound."), advice))
 }
 
 fn canonical_cwd(seams: &Seams, cwd: &Path) -> Result<std::path::PathBuf, Refusal> {

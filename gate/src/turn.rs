@@ -138,8 +138,11 @@ pub struct TurnRequest {
     pub prompt: String,
     /// For a continuation: the conversation's last consumed turn.
     pub parent: Option<ReceiptId>,
-    /// The receipt of an earlier call with the same body.
+    /// The receipt of an earlier call that this one may repeat. It counts only where that receipt was consumed in this
+    /// session for the same body; else this is a call of its own.
     pub retry_of: Option<ReceiptId>,
+    /// SHA-256 of the host's own body, before injection.
+    pub client_body_digest: Digest,
     /// Absolute URL the body goes to, or `demo:`.
     pub endpoint: String,
     /// Model name as sent.

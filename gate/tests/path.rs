@@ -3,172 +3,20 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use agentspine_gate::instructions::{HostHomes, project_id};
 use agentspine_gate::os_fs::OsFs;
-use agentspine_gate::policy::PolicyStore;
-use agentspine_gate::recall::{Answer, Item, Outcome, Planned, ProviderFailure, Validity};
-use agentspine_gate::receipt::claims::{Claims, Delivery};
-use agentspine_gate::receipt::{Admitted, Prepared, Receipt};
-use agentspine_gate::remember::{Proposal, RememberScope};
-use agentspine_gate::span::{Draft, Part, Place, Slot, Span};
-use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
-use agentspine_gate::{CallOutcome, Composed, Detail, Digest, Field, Gate, Plan, Refusal, admit};
-use common::{Home, id};
-
-/// A person with a project that has one CLAUDE.md, at work in one session.
-struct Desk {
-    home: Home,
-    gate: Gate,
-    project: PathBuf,
-    said: Vec<String>,
-    spans: Vec<Span>,
-    next: u32,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let mut home = Home::new();
-        home.seams.fs = Arc::new(OsFs);
-        let project = home.spare("home/project");
-        std::fs::create_dir_all(project.join(".git")).unwrap();
-        let gate = Gate::open(home.dir.clone(), home.seams.clone()).unwrap();
-        let desk = Self { home, gate, project, said: Vec::new(), spans: Vec::new(), next: 0 };
-        desk.write("CLAUDE.md", "Use tabs. CANARY-INSTRUCTION\n");
-        desk
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.project.join(name), text).unwrap();
-    }
-
-    fn request(&mut self, prompt: &str) -> TurnRequest {
-        self.next += 1;
-        TurnRequest {
-            identity: Identity {
-                agent_id: id("host-agent:default"),
-                persona_id: None,
-                user_id: id("local-user"),
-                tenant_id: id("local-tenant"),
-                profile_id: id("default"),
-            },
-            host: Host::Agentspine,
-            instruction_host: Some(InstructionHost::Claude),
-            homes: HostHomes {
-                home: self.home.spare("home"),
-                claude_managed_dir: Some(self.home.spare("etc")),
-                ..HostHomes::default()
-            },
-            scope: Scope {
-                session_id: id("s-1"),
-                project_id: project_id(&OsFs, &self.project),
-                task_id: None,
-                group_id: None,
-            },
-            cwd: self.project.clone(),
-            delivery_id: id(&format!("s-1/{}", self.next)),
-            kind: CallKind::Turn,
-            prompt: prompt.to_owned(),
-            parent: None,
-            retry_of: None,
-            endpoint: "http://127.0.0.1:1/v1/messages".into(),
-            model: "m".into(),
-        }
-    }
-
-    /// A body with one string per human message so far and the new one; each has its slot.
-    fn draft(&self, prompt: &str) -> Draft {
-        let (mut body, mut slots, mut place) = (b"[".to_vec(), Vec::new(), Place::start("s-1"));
-        for (n, text) in self.said.iter().map(String::as_str).chain([prompt]).enumerate() {
-            place = place.then("user", &[Part::Text(text)]);
-            body.extend_from_slice(if n > 0 { b"," } else { b"" });
-            body.extend_from_slice(serde_json::to_string(text).unwrap().as_bytes());
-            slots.push(Slot { place, at: body.len(), before: ",\"", after: "\"" });
-        }
-        body.push(b']');
-        Draft { body, slots, present: Vec::new() }
-    }
-
-    fn plan(&mut self, request: &TurnRequest) -> Result<Plan, Refusal> {
-        let bound = self.gate.bind(request.clone())?;
-        self.gate.plan(bound)
-    }
-
-    fn compose(&mut self, request: &TurnRequest) -> Result<Composed, Refusal> {
-        let plan = self.plan(request)?;
-        let outcomes: Vec<Outcome> = plan.queries().iter().map(|planned| empty(planned, &[])).collect();
-        let draft = self.draft(&request.prompt);
-        self.gate.compose(plan, &outcomes, &draft, &self.spans)
-    }
-
-    fn prepare(&mut self, request: &TurnRequest) -> (Composed, Receipt<Prepared>) {
-        let composed = self.compose(request).unwrap();
-        let prepared = self.gate.issue(&composed).unwrap();
-        (composed, prepared)
-    }
-
-    fn finish(
-        &mut self,
-        composed: Composed,
-        prepared: Receipt<Prepared>,
-        request: &TurnRequest,
-    ) -> Result<(Claims, Admitted), Refusal> {
-        self.spans.extend(composed.span().cloned());
-        let consumed = self.gate.consume(prepared, &composed, request)?;
-        let claims = consumed.claims().clone();
-        Ok((claims, admit(consumed, composed)?))
-    }
-
-    /// One whole turn.
-    fn turn(&mut self, prompt: &str) -> (Claims, String) {
-        let request = self.request(prompt);
-        let (composed, prepared) = self.prepare(&request);
-        let (claims, admitted) = self.finish(composed, prepared, &request).unwrap();
-        self.said.push(prompt.to_owned());
-        assert_eq!(admitted.receipt(), claims.id);
-        let body = admitted.into_body();
-        assert_eq!(Digest::of(&body), claims.request_digest);
-        self.gate.record_outcome(claims.id, CallOutcome::Answered).unwrap();
-        (claims, String::from_utf8(body).unwrap())
-    }
-
-    /// Issues, lets something happen, and consumes; the refusal's detail.
-    fn refused_after(&mut self, happen: impl FnOnce(&mut Self, &mut TurnRequest)) -> Detail {
-        let mut request = self.request("hello");
-        let (composed, prepared) = self.prepare(&request);
-        happen(self, &mut request);
-        let Err(refusal) = self.gate.consume(prepared, &composed, &request) else {
-            panic!("the receipt was consumed")
-        };
-        assert_eq!(refusal.receipt, Some(composed.claims().id));
-        assert!(!refusal.advice.is_empty() && !refusal.message.contains("CANARY"), "{refusal:?}");
-        refusal.detail
-    }
-}
-
-fn empty(planned: &Planned, items: &[Item]) -> Outcome {
-    Outcome {
-        provider_id: planned.provider.id.clone(),
-        query_digest: planned.query.query_digest,
-        latency_ms: 1,
-        result: Ok(Answer { items: items.to_vec(), screened_out: Vec::new(), rejected: 0 }),
-    }
-}
-
-fn item(name: &str, claim: &str) -> Item {
-    Item {
-        id: id(name),
-        revision: id("1"),
-        claim: claim.into(),
-        source: id("ledger"),
-        validity: Validity::Current,
-        confidence: 0.5,
-        why_loaded: "matches: tabs".into(),
-    }
-}
+use agentspine_gate::recall::{Item, Outcome, Planned, ProviderFailure};
+use agentspine_gate::receipt::claims::{Delivery, DocumentNote};
+use agentspine_gate::seams::{Fs, Kind, ReadError, ReadFile};
+use agentspine_gate::span::Draft;
+use agentspine_gate::turn::{CallKind, Host, InstructionHost, TurnRequest};
+use agentspine_gate::{Detail, Digest, Field, Gate, admit};
+use common::desk::{Desk, empty, item, remember, require_ledger, set_policy};
+use common::id;
 
 #[test]
 fn the_first_turn_injects_every_document_and_the_second_replays_the_same_bytes() {
@@ -243,12 +91,21 @@ fn a_file_deleted_between_two_turns_is_withdrawn() {
 #[test]
 fn anything_else_than_what_was_bound_refuses_with_its_own_detail() {
     type Change = fn(&mut Desk, &mut TurnRequest);
-    let changes: [(Change, Field); 7] = [
+    let changes: [(Change, Field); 16] = [
         (|_, request| request.prompt = "another".into(), Field::Prompt),
         (|_, request| request.scope.session_id = id("s-2"), Field::Session),
         (|desk, request| request.cwd = desk.home.spare("home"), Field::Cwd),
         (|_, request| request.delivery_id = id("s-1/999"), Field::Delivery),
+        (|_, request| request.identity.agent_id = id("somebody"), Field::Scope),
+        (|_, request| request.identity.persona_id = Some(id("somebody")), Field::Scope),
         (|_, request| request.identity.user_id = id("somebody"), Field::Scope),
+        (|_, request| request.identity.tenant_id = id("somewhere"), Field::Scope),
+        (|_, request| request.identity.profile_id = id("another"), Field::Scope),
+        (|_, request| request.scope.project_id = id("project:other"), Field::Scope),
+        (|_, request| request.scope.task_id = Some(id("task")), Field::Scope),
+        (|_, request| request.scope.group_id = Some(id("group")), Field::Scope),
+        (|_, request| request.host = Host::Generic, Field::Scope),
+        (|_, request| request.instruction_host = Some(InstructionHost::Codex), Field::Scope),
         (|desk, _| set_policy(desk, "recallBudget.entries", "4"), Field::PolicyRevision),
         (|desk, _| drop(remember(desk, "Never push on Fridays.")), Field::MustRemember),
     ];
@@ -257,24 +114,29 @@ fn anything_else_than_what_was_bound_refuses_with_its_own_detail() {
     }
 }
 
-fn set_policy(desk: &mut Desk, key: &str, value: &str) {
-    let store = PolicyStore::new(&desk.home.dir.gate_dir());
-    let change = store.set(key, value, None).unwrap();
-    store.apply(change, common::WALL_MS).unwrap();
+#[test]
+fn another_profile_under_the_same_revision_refuses() {
+    let mut desk = Desk::new();
+    set_policy(&mut desk, "recallBudget.entries", "4");
+    let edited = |desk: &mut Desk, _: &mut TurnRequest| {
+        let text = String::from_utf8(desk.home.read("policy.json")).unwrap();
+        let other = text.replacen("\"entries\":4", "\"entries\":5", 1).replacen(
+            "\"entries\": 4",
+            "\"entries\": 5",
+            1,
+        );
+        assert_ne!(text, other, "{text}");
+        desk.home.write("policy.json", other.as_bytes());
+    };
+    assert_eq!(desk.refused_after(edited), Detail::Mismatch(Field::PolicyProfile));
 }
 
-fn remember(desk: &mut Desk, claim: &str) -> agentspine_gate::Id {
-    let scope = RememberScope {
-        user_id: id("local-user"),
-        tenant_id: id("local-tenant"),
-        project_id: None,
-        group_id: None,
-        task_id: None,
-    };
-    let proposal =
-        Proposal { claim, scope, any_group: false, kind: None, source_digest: None, now_ms: common::WALL_MS };
-    let proposed = desk.gate.remember().propose(proposal).unwrap();
-    desk.gate.remember().confirm(&proposed.candidate.id, None, common::WALL_MS).unwrap().entry.id
+#[test]
+fn a_policy_that_became_unreadable_refuses() {
+    let mut desk = Desk::new();
+    set_policy(&mut desk, "recallBudget.entries", "4");
+    let detail = desk.refused_after(|desk, _| desk.home.write("policy.json", b"{"));
+    assert_eq!(detail, Detail::PolicyInvalid);
 }
 
 #[test]
@@ -326,6 +188,84 @@ fn a_receipt_lives_sixty_seconds_of_one_boot_and_wall_time_changes_nothing() {
         desk.home.clock.boottime.fetch_add(60_001, Ordering::SeqCst);
     });
     assert_eq!(late, Detail::Expired);
+}
+
+#[test]
+fn a_receipt_of_another_boot_is_expired() {
+    let detail = Desk::new()
+        .refused_after(|desk, _| "another-boot".clone_into(&mut desk.home.clock.boot.lock().unwrap()));
+    assert_eq!(detail, Detail::Expired);
+}
+
+#[test]
+fn a_key_rotated_between_issue_and_consume_refuses_and_the_next_turn_works() {
+    let mut desk = Desk::new();
+    let detail = desk.refused_after(|desk, _| drop(desk.home.vault().rotate_key().unwrap()));
+    assert_eq!(detail, Detail::Mac);
+    desk.turn("again");
+}
+
+/// The system, except that one file cannot be read once [`Self::locked`] is set.
+struct Locking {
+    name: &'static str,
+    locked: AtomicBool,
+}
+
+impl Fs for Locking {
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        OsFs.canonicalize(path)
+    }
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        OsFs.kind(path)
+    }
+    fn entries(&self, dir: &Path, limit: usize) -> io::Result<Vec<(std::ffi::OsString, Kind)>> {
+        OsFs.entries(dir, limit)
+    }
+    fn link_text(&self, path: &Path) -> io::Result<PathBuf> {
+        OsFs.link_text(path)
+    }
+    fn read(&self, root: &Path, relative: &Path, limit: u64) -> Result<ReadFile, ReadError> {
+        if self.locked.load(Ordering::SeqCst) && relative.ends_with(self.name) {
+            return Err(io::Error::from(io::ErrorKind::PermissionDenied).into());
+        }
+        OsFs.read(root, relative, limit)
+    }
+}
+
+#[test]
+fn a_file_that_becomes_unreadable_between_issue_and_consume_refuses() {
+    let mut desk = Desk::new();
+    let fs = Arc::new(Locking { name: "CLAUDE.md", locked: AtomicBool::new(false) });
+    desk.home.seams.fs = fs.clone();
+    desk.gate = desk.open().unwrap();
+    desk.turn("hello");
+    assert_eq!(desk.refused_after(|_, _| fs.locked.store(true, Ordering::SeqCst)), Detail::Unreadable);
+    fs.locked.store(false, Ordering::SeqCst);
+    desk.turn("again");
+}
+
+#[test]
+fn a_link_that_local_policy_allows_is_bound_and_noted_and_another_target_is_not() {
+    let mut desk = Desk::new();
+    let (link, target) = (desk.project.join("CLAUDE.md"), desk.home.spare("shared.md"));
+    std::fs::rename(&link, &target).unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let request = desk.request("one");
+    let refusal = desk.plan(&request).err().unwrap();
+    assert_eq!(refusal.detail, Detail::Symlink);
+    assert!(refusal.advice.contains("allowedSymlinkTargets"), "{}", refusal.advice);
+
+    set_policy(&mut desk, "allowedSymlinkTargets", &serde_json::json!([target]).to_string());
+    let (claims, body) = desk.turn("one");
+    assert_eq!(claims.documents[0].note, Some(DocumentNote::SymlinkAllowed));
+    assert!(body.contains("CANARY-INSTRUCTION"));
+    let detail = desk.refused_after(|desk, _| {
+        let other = desk.home.spare("other.md");
+        std::fs::copy(&target, &other).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(other, &link).unwrap();
+    });
+    assert_eq!(detail, Detail::Symlink);
 }
 
 #[test]
@@ -384,20 +324,6 @@ fn a_required_provider_without_an_answer_blocks_and_an_optional_one_does_not() {
     assert_eq!(refusal.key(), "provider-failed/timeout");
 }
 
-fn require_ledger(desk: &mut Desk) {
-    let profile = serde_json::json!({
-        "id": "local", "agentId": "host-agent:default", "host": "agentspine", "profileId": "default",
-        "tenantId": "local-tenant", "enabled": true,
-        "providers": [{
-            "schema": "agentspine.retrieval-provider/v1", "id": "notes", "adapter": "ledger/v1",
-            "required": true, "failClosed": true
-        }]
-    });
-    let store = PolicyStore::new(&desk.home.dir.gate_dir());
-    let change = store.propose(profile.to_string().as_bytes()).unwrap();
-    store.apply(change, common::WALL_MS).unwrap();
-}
-
 #[test]
 fn recalled_text_is_fenced_ranked_cut_and_said_once() {
     let mut desk = Desk::new();
@@ -436,6 +362,7 @@ fn a_continuation_replays_and_one_of_an_unknown_conversation_is_refused() {
     (request.kind, request.parent) = (CallKind::Continuation, Some(turn.id));
     let mut draft = desk.draft("");
     draft.slots.pop();
+    request.client_body_digest = Digest::of(&draft.body);
     let plan = desk.plan(&request).unwrap();
     assert!(plan.queries().is_empty());
     let composed = desk.gate.compose(plan, &[], &draft, &desk.spans).unwrap();
@@ -446,6 +373,31 @@ fn a_continuation_replays_and_one_of_an_unknown_conversation_is_refused() {
     let plan = desk.plan(&request).unwrap();
     let refusal = desk.gate.compose(plan, &[], &draft, &[]).err().unwrap();
     assert_eq!(refusal.detail, Detail::ConversationUnknown);
+}
+
+#[test]
+fn a_body_the_conversation_has_not_sent_is_no_retry_whatever_the_host_says() {
+    let mut desk = Desk::new();
+    let (first, _) = desk.turn("one");
+    let mut request = desk.request("two");
+    request.retry_of = Some(first.id);
+    let plan = desk.plan(&request).unwrap();
+    assert_eq!(plan.queries().len(), 1);
+    let outcomes: Vec<Outcome> = plan.queries().iter().map(|planned| empty(planned, &[])).collect();
+    let draft = desk.draft("two");
+    let composed = desk.gate.compose(plan, &outcomes, &draft, &desk.spans).unwrap();
+    assert_eq!(composed.claims().retry_of, None);
+}
+
+#[test]
+fn a_body_that_changed_since_it_was_bound_is_refused() {
+    let mut desk = Desk::new();
+    let request = desk.request("one");
+    let plan = desk.plan(&request).unwrap();
+    let outcomes: Vec<Outcome> = plan.queries().iter().map(|planned| empty(planned, &[])).collect();
+    let draft = desk.draft("another");
+    let refusal = desk.gate.compose(plan, &outcomes, &draft, &[]).err().unwrap();
+    assert_eq!(refusal.detail, Detail::Mismatch(Field::Request));
 }
 
 #[test]

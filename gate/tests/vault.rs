@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentspine_gate::journal::{
     ChainReport, Consumption, INCIDENTS_PER_RECEIPT_MAX, JOURNAL_KEEP_MS, Limits, Pruned, ReceiptState,
-    RowKind, Signed, Vault,
+    Reset, ResetRules, RowKind, Signed, Vault,
 };
 use agentspine_gate::receipt::canonical;
 use agentspine_gate::seams::Rng;
@@ -66,7 +66,7 @@ fn a_delivery_is_consumed_once_for_ever_but_only_within_its_host_and_session() {
         let (session, delivery, body) = (id(session), id(delivery), json!({}));
         let spent =
             Consumption { receipt: receipt(n), host, session: &session, delivery: &delivery, body: &body };
-        vault.consume(&spent).map(drop).map_err(|refusal| refusal.detail)
+        vault.consume_by_test_door(&spent).map(drop).map_err(|refusal| refusal.detail)
     };
     assert_eq!(attempt(1, "claude", "s", "d"), Ok(()));
     assert_eq!(attempt(2, "claude", "s", "d"), Err(Detail::Replay));
@@ -353,7 +353,8 @@ fn a_reset_keeps_the_old_files_aside_and_ends_other_handles() {
     let mut other = home.vault();
     issue(&mut other, receipt(1));
     let old_id = other.journal_id().to_owned();
-    let aside = Vault::reset(&home.dir, &home.seams).unwrap();
+    let Reset { aside, rules } = Vault::reset(&home.dir, &home.seams).unwrap();
+    assert_eq!(rules, ResetRules::None);
     assert_eq!(aside, home.dir.gate_dir().join(format!("old-{WALL_MS}")));
     let mut kept: Vec<_> =
         aside.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -371,7 +372,7 @@ fn a_reset_keeps_the_old_files_aside_and_ends_other_handles() {
     // The stale handle's end removes nothing of the new journal.
     drop(other);
     assert_eq!(chain(&home).consumed, 1);
-    assert_ne!(Vault::reset(&home.dir, &home.seams).unwrap(), aside);
+    assert_ne!(Vault::reset(&home.dir, &home.seams).unwrap().aside, aside);
 }
 
 #[test]

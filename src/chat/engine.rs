@@ -9,7 +9,7 @@ use agentspine_gate::recall::Outcome;
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::Span;
 use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
-use agentspine_gate::{CallOutcome, Detail, Id, ReceiptId, Refusal};
+use agentspine_gate::{CallOutcome, Detail, Digest, Id, ReceiptId, Refusal};
 use agentspine_model::{
     Answer, AssistantBlock, Conversation, Message, ModelClient, ModelError, ModelEvent, Sent, StopReason,
     Target, ToolResult, Usage,
@@ -33,7 +33,8 @@ const ANSWER_TOKENS_MAX: u32 = 8192;
 /// Calls of one turn that may carry tool results.
 const ROUNDS_MAX: usize = 8;
 /// What the person reads when the model wants more.
-const ROUNDS_USED_UP: &str = "the model wants more tool calls, but a turn has 8 rounds of them; ask again to go on";
+const ROUNDS_USED_UP: &str =
+    "the model wants more tool calls, but a turn has 8 rounds of them; ask again to go on";
 /// Tool calls of one turn.
 const TOOL_CALLS_MAX: usize = 16;
 
@@ -106,8 +107,6 @@ pub(crate) struct Engine {
     spans: Arc<Vec<Span>>,
     turns: u64,
     parent: Option<ReceiptId>,
-    /// What the last turn's failed call carried: it may be tried again.
-    failed: Option<(String, Step)>,
 }
 
 /// How one call ended.
@@ -145,7 +144,7 @@ impl Engine {
         };
         let (turns, parent) = (prompts().count() as u64, prompts().next_back());
         let (begun, spans) = (!events.is_empty(), Arc::new(spans));
-        Self { rooms, client, target, binding, begun, spans, turns, parent, events, failed: None }
+        Self { rooms, client, target, binding, begun, spans, turns, parent, events }
     }
 
     /// The bound session.
@@ -165,35 +164,40 @@ impl Engine {
 
     /// Runs one prompt to its end.
     pub(crate) async fn prompt(&mut self, prompt: String, out: UnboundedSender<ChatEvent>, cancel: &Cancel) {
-        self.run(prompt, Step::Ask { retry_of: None }, &out, cancel).await;
+        let retry_of =
+            log::unanswered(&self.events).filter(|(_, text)| *text == prompt).map(|(receipt, _)| receipt);
+        self.run(prompt, Step::Ask { retry_of }, &out, cancel).await;
     }
 
     /// Whether the last call failed and may be made again.
     pub(crate) fn may_retry(&self) -> bool {
-        self.failed.is_some()
+        self.again().is_some()
+    }
+
+    /// The last call of the log, where it got no answer at all.
+    fn again(&self) -> Option<(String, Step)> {
+        match log::last_call(&self.events)? {
+            LogEvent::Prompt { text, receipt } => {
+                Some((text.clone(), Step::Ask { retry_of: Some(*receipt) }))
+            }
+            LogEvent::ToolResults { results, receipt } => {
+                let prompt = log::newest_prompt(&self.events)?.to_owned();
+                Some((prompt, Step::Answer { results: results.clone(), retry_of: Some(*receipt) }))
+            }
+            _ => None,
+        }
     }
 
     /// Makes the last call again, where it failed: same body, same spans, a new receipt.
     pub(crate) async fn retry(&mut self, out: UnboundedSender<ChatEvent>, cancel: &Cancel) {
-        let Some((prompt, step)) = self.failed.clone() else { return };
+        let Some((prompt, step)) = self.again() else { return };
         self.run(prompt, step, &out, cancel).await;
     }
 
-    async fn run(
-        &mut self,
-        prompt: String,
-        step: Step,
-        out: &UnboundedSender<ChatEvent>,
-        cancel: &Cancel,
-    ) {
+    async fn run(&mut self, prompt: String, step: Step, out: &UnboundedSender<ChatEvent>, cancel: &Cancel) {
         self.turns += 1;
         say(out, ChatEvent::Started { turn: self.turns, prompt: prompt.clone() });
-        let before = self.failed.take();
         let end = Box::pin(self.turn(&prompt, step, out, cancel)).await;
-        if let End::Refused { .. } = end {
-            // Nothing was sent: what could be tried again still can.
-            self.failed = before;
-        }
         self.keep(LogEvent::TurnEnd).await;
         say(out, ChatEvent::Ended(end));
     }
@@ -226,7 +230,6 @@ impl Engine {
                     return End::Interrupted { prompt: (!shown).then(|| prompt.to_owned()) };
                 }
                 Heard::Broken(error) if blocks.is_empty() => {
-                    self.failed = Some((prompt.to_owned(), step.again(receipt)));
                     return End::ModelFailed { turn: self.turns, error };
                 }
                 Heard::Broken(error) => return End::Cut { error },
@@ -257,7 +260,7 @@ impl Engine {
             Conversation { system: SYSTEM, messages, tools: tools::specs(), max_tokens: ANSWER_TOKENS_MAX };
         let session = self.binding.scope.session_id.clone();
         let draft = agentspine_model::draft(&self.target, &conversation, session.as_str());
-        let request = self.request(prompt, step)?;
+        let request = self.request(prompt, step, Digest::of(&draft.body))?;
         self.begin().await?;
         let (spans, event) = (Arc::clone(&self.spans), step.event(prompt));
         let passed =
@@ -311,7 +314,7 @@ impl Engine {
         }
     }
 
-    fn request(&self, prompt: &str, step: &Step) -> Result<TurnRequest, Refusal> {
+    fn request(&self, prompt: &str, step: &Step, client_body_digest: Digest) -> Result<TurnRequest, Refusal> {
         let (kind, retry_of) = match step {
             Step::Ask { retry_of } => (CallKind::Turn, *retry_of),
             Step::Answer { retry_of, .. } => (CallKind::Continuation, *retry_of),
@@ -329,6 +332,7 @@ impl Engine {
             prompt: prompt.to_owned(),
             parent: self.parent.filter(|_| kind == CallKind::Continuation),
             retry_of,
+            client_body_digest,
             endpoint: self.target.endpoint.clone(),
             model: self.target.model.clone(),
         })
@@ -350,12 +354,7 @@ impl Engine {
         (answer, heard.unwrap_or(Heard::Stopped { begun }))
     }
 
-    async fn listen(
-        &self,
-        passed: Passed,
-        hearing: &mut Hearing,
-        out: &UnboundedSender<ChatEvent>,
-    ) -> Heard {
+    async fn listen(&self, passed: Passed, hearing: &mut Hearing, out: &UnboundedSender<ChatEvent>) -> Heard {
         let mut reply = match self.client.call(&self.target, passed.admitted).await {
             Ok(reply) => reply,
             Err(error) => return Heard::Broken(error),
@@ -437,7 +436,6 @@ impl Engine {
 }
 
 /// What the next call carries.
-#[derive(Clone)]
 enum Step {
     Ask { retry_of: Option<ReceiptId> },
     Answer { results: Vec<ToolResult>, retry_of: Option<ReceiptId> },
@@ -448,15 +446,6 @@ impl Step {
         match self {
             Self::Ask { .. } => Message::User { text: prompt.to_owned() },
             Self::Answer { results, .. } => Message::ToolResults(results.clone()),
-        }
-    }
-
-    /// The same step once more, after the call of this receipt failed.
-    fn again(self, receipt: ReceiptId) -> Self {
-        let retry_of = Some(receipt);
-        match self {
-            Self::Ask { .. } => Self::Ask { retry_of },
-            Self::Answer { results, .. } => Self::Answer { results, retry_of },
         }
     }
 

@@ -130,9 +130,32 @@ fn answer_every_tool_call(out: &mut [Message]) {
     }
 }
 
-/// The newest prompt without an answer whose receipt was consumed in an earlier run: spent, outcome unknown.
+/// What the newest call carried, where it got no answer at all: sent again it is a retry.
+pub(crate) fn last_call(events: &[LogEvent]) -> Option<&LogEvent> {
+    let told = |event: &&LogEvent| !matches!(event, LogEvent::TurnEnd | LogEvent::Failed { .. });
+    let last = events.iter().rev().find(told)?;
+    matches!(last, LogEvent::Prompt { .. } | LogEvent::ToolResults { .. }).then_some(last)
+}
+
+/// The newest prompt, where it got no answer at all.
 pub(crate) fn unanswered(events: &[LogEvent]) -> Option<(ReceiptId, &str)> {
-    match events.iter().rev().find(|event| !matches!(event, LogEvent::TurnEnd)) {
+    match last_call(events)? {
+        LogEvent::Prompt { text, receipt } => Some((*receipt, text)),
+        _ => None,
+    }
+}
+
+/// The newest prompt.
+pub(crate) fn newest_prompt(events: &[LogEvent]) -> Option<&str> {
+    events.iter().rev().find_map(|event| match event {
+        LogEvent::Prompt { text, .. } => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+/// The newest prompt, where an earlier run ended before it was told how its call went: spent, outcome unknown.
+pub(crate) fn outcome_unknown(events: &[LogEvent]) -> Option<(ReceiptId, &str)> {
+    match events.last() {
         Some(LogEvent::Prompt { text, receipt }) => Some((*receipt, text)),
         _ => None,
     }
@@ -164,11 +187,17 @@ mod tests {
 
     #[test]
     fn tool_results_that_are_sent_again_are_said_once_after_their_call() {
-        let call = vec![AssistantBlock::ToolUse { id: "1".into(), name: "memory_search".into(), input: "{}".into() }];
+        let call = vec![AssistantBlock::ToolUse {
+            id: "1".into(),
+            name: "memory_search".into(),
+            input: "{}".into(),
+        }];
         let results = vec![ToolResult { id: "1".into(), text: "none".into(), is_error: false }];
         let kept = LogEvent::ToolResults { results: results.clone(), receipt: R };
-        let events = [prompt("a"), answer(call.clone()), kept, LogEvent::Failed { receipt: R }, LogEvent::TurnEnd];
-        let expected = [user("a"), Message::Assistant { blocks: call }, Message::ToolResults(results.clone())];
+        let events =
+            [prompt("a"), answer(call.clone()), kept, LogEvent::Failed { receipt: R }, LogEvent::TurnEnd];
+        let expected =
+            [user("a"), Message::Assistant { blocks: call }, Message::ToolResults(results.clone())];
         assert_eq!(messages(&events, Message::ToolResults(results.clone())), expected);
         assert_eq!(messages(&events[..2], Message::ToolResults(results)), expected);
     }
@@ -185,7 +214,10 @@ mod tests {
             AssistantBlock::ToolUse { id: "1".into(), name: "memory_search".into(), input: "{}".into() };
         let text = AssistantBlock::Text("let me look".into());
         let events = [prompt("a"), answer(vec![text.clone(), call]), LogEvent::TurnEnd];
-        assert_eq!(messages(&events, user("b")), [user("a"), Message::Assistant { blocks: vec![text] }, user("b")]);
+        assert_eq!(
+            messages(&events, user("b")),
+            [user("a"), Message::Assistant { blocks: vec![text] }, user("b")]
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod editor;
 mod engine;
 mod history;
 pub(crate) mod log;
+mod perform;
 mod pick;
 mod print;
 mod receipts;

@@ -96,7 +96,7 @@ async fn engine(
     let target = target(config, report)?;
     let rooms = opening.rooms()?;
     let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
-    if let Some((receipt, _)) = log::unanswered(&events) {
+    if let Some((receipt, _)) = log::outcome_unknown(&events) {
         report.note(format!("the last prompt was not answered: receipt {} is spent, its outcome unknown; nothing is sent again", receipt.short()));
     }
     let client = compose::client(config, compose::DemoPace::Instant)?;
@@ -120,8 +120,9 @@ fn target(config: &Config, report: &mut Report) -> Result<Target, Failure> {
 
 /// Interrupts from here on: one listener for the whole run, so that none falls between two turns.
 fn interrupts() -> Result<Signal, Failure> {
-    signal(SignalKind::interrupt())
-        .map_err(|error| Failure::other(format!("Interrupts cannot be heard: {error}"), "Run: agentspine doctor"))
+    signal(SignalKind::interrupt()).map_err(|error| {
+        Failure::other(format!("Interrupts cannot be heard: {error}"), "Run: agentspine doctor")
+    })
 }
 
 async fn turn(
@@ -139,7 +140,10 @@ async fn turn(
 
 async fn retry(engine: &mut Engine, interrupts: &mut Signal, report: &mut Report) -> Result<(), Failure> {
     if !engine.may_retry() {
-        return Err(Failure::usage("There is nothing to retry: no call failed without an answer", "Send a prompt"));
+        return Err(Failure::usage(
+            "There is nothing to retry: no call failed without an answer",
+            "Send a prompt",
+        ));
     }
     let session = engine.binding().scope.session_id.to_string();
     let (out, news) = mpsc::unbounded_channel();

@@ -6,9 +6,7 @@ use std::time::Duration;
 use agentspine_gate::ReceiptId;
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
-use agentspine_tui::{
-    self as data, AppEvent, Effect, Event, Level, Setup, State, Theme, tick_ms, update, view,
-};
+use agentspine_tui::{AppEvent, Effect, Event, Setup, State, Theme, tick_ms, update, view};
 use crossterm::event::EventStream;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -19,7 +17,7 @@ use super::engine::{Binding, ChatEvent, End, Engine};
 use super::log::{self, LogEvent};
 use super::pick::{self, Choice};
 use super::terminal::Terminal;
-use super::{editor, history, receipts, show};
+use super::{history, receipts, show};
 use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
 use crate::config::Config;
@@ -27,10 +25,10 @@ use crate::report::{Exit, Failure};
 use crate::turn::Rooms;
 
 /// A draft is saved when nothing was typed for this long.
-const DRAFT_PAUSE: Duration = Duration::from_millis(400);
+pub(super) const DRAFT_PAUSE: Duration = Duration::from_millis(400);
 
 /// What the engine's task is asked to do.
-enum Command {
+pub(super) enum Command {
     Prompt(String, Cancel),
     Retry(Cancel),
     Model(Target),
@@ -58,36 +56,36 @@ pub(super) async fn run(
 }
 
 /// News for the loop.
-enum News {
+pub(super) enum News {
     Chat(ChatEvent),
     App(AppEvent),
     Found(agentspine_model::Found),
 }
 
-struct Screen<'a> {
-    config: &'a Config,
-    state: State,
-    news: UnboundedSender<News>,
-    choice: Choice,
-    work: Option<Work>,
-    cancel: Option<Cancel>,
-    found: Option<Target>,
-    draft: Option<(String, Instant)>,
+pub(super) struct Screen<'a> {
+    pub(super) config: &'a Config,
+    pub(super) state: State,
+    pub(super) news: UnboundedSender<News>,
+    pub(super) choice: Choice,
+    pub(super) work: Option<Work>,
+    pub(super) cancel: Option<Cancel>,
+    pub(super) found: Option<Target>,
+    pub(super) draft: Option<(String, Instant)>,
     /// Which turn each receipt of this session belongs to.
-    turns: receipts::Turns,
-    latest: Option<ReceiptId>,
-    dirty: bool,
+    pub(super) turns: receipts::Turns,
+    pub(super) latest: Option<ReceiptId>,
+    pub(super) dirty: bool,
 }
 
 /// What exists once the rooms are open.
-struct Work {
-    rooms: Arc<Rooms>,
-    session: agentspine_gate::Id,
-    commands: UnboundedSender<Command>,
+pub(super) struct Work {
+    pub(super) rooms: Arc<Rooms>,
+    pub(super) session: agentspine_gate::Id,
+    pub(super) commands: UnboundedSender<Command>,
 }
 
 /// Whether the loop goes on.
-enum Next {
+pub(super) enum Next {
     Go,
     Quit,
 }
@@ -177,12 +175,12 @@ impl<'a> Screen<'a> {
                 LogEvent::ToolResults { .. } | LogEvent::Refused { .. } | LogEvent::Failed { .. } => {}
             }
         }
-        if let Some((receipt, prompt)) = log::unanswered(events) {
+        if let Some((receipt, prompt)) = log::outcome_unknown(events) {
             self.app(AppEvent::SpentUnknown { receipt: receipt.short(), prompt: prompt.to_owned() });
         }
     }
 
-    fn name_model(&mut self, target: &Target) {
+    pub(super) fn name_model(&mut self, target: &Target) {
         let demo = matches!(target.dialect, agentspine_model::Dialect::Demo);
         let note = if demo { pick::DEMO_NOTE.to_owned() } else { String::new() };
         self.app(AppEvent::ModelNamed { label: pick::label(target), note });
@@ -207,7 +205,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    fn app(&mut self, event: AppEvent) {
+    pub(super) fn app(&mut self, event: AppEvent) {
         self.dirty = true;
         for effect in update(&mut self.state, Event::from(event)) {
             match effect {
@@ -315,130 +313,6 @@ impl<'a> Screen<'a> {
         }
     }
 
-    fn perform(&mut self, effect: Effect, terminal: &mut Terminal) -> Result<Next, Failure> {
-        match effect {
-            Effect::Send { prompt } => self.start(|cancel| Command::Prompt(prompt, cancel)),
-            Effect::Retry { .. } => self.start(Command::Retry),
-            Effect::Cancel => {
-                if let Some(cancel) = &self.cancel {
-                    cancel.cancel();
-                }
-            }
-            Effect::LoadReceipts => self.ask(receipts::Wanted::List(self.turns.clone())),
-            Effect::ShowReceipt(id) => self.ask(receipts::Wanted::One(id)),
-            Effect::VerifyReceipt(id) => self.ask(receipts::Wanted::Verdict(id)),
-            Effect::ChooseInstructionHost(host) => self.bind_host(host),
-            Effect::ChooseModel(index) => self.choose_model(index),
-            Effect::AcceptServer(yes) => self.accept(yes),
-            Effect::SaveDraft(text) => self.draft = Some((text, Instant::now() + DRAFT_PAUSE)),
-            Effect::Copy(text) => editor::copy(&text),
-            Effect::OpenEditor(text) => self.edit(&text, terminal)?,
-            Effect::Suspend => {
-                Terminal::leave();
-                editor::suspend();
-                terminal.retake().map_err(|error| no_terminal(&error))?;
-            }
-            Effect::ConfirmRemember(id) => self.ask(receipts::Wanted::Confirm(id)),
-            Effect::Redraw => terminal.forget().map_err(|error| no_terminal(&error))?,
-            Effect::Quit => return Ok(Next::Quit),
-        }
-        Ok(Next::Go)
-    }
-
-    /// Binds the chosen host and keeps the choice, so that it is asked for once.
-    fn bind_host(&mut self, host: data::InstructionHost) {
-        let host = match host {
-            data::InstructionHost::Claude => InstructionHost::Claude,
-            data::InstructionHost::Codex => InstructionHost::Codex,
-        };
-        self.command(Command::Host(host));
-        if let Err(failure) = self.config.keep_instruction_host(host) {
-            self.notice(&failure);
-        }
-    }
-
-    fn start(&mut self, command: impl FnOnce(Cancel) -> Command) {
-        let cancel = Cancel::new();
-        self.cancel = Some(cancel.clone());
-        self.command(command(cancel));
-    }
-
-    fn command(&self, command: Command) {
-        if let Some(work) = &self.work {
-            // The engine's task lives as long as this sender.
-            let _ = work.commands.send(command);
-        }
-    }
-
-    fn ask(&self, wanted: receipts::Wanted) {
-        let Some(work) = &self.work else { return };
-        let (rooms, session, news) = (Arc::clone(&work.rooms), work.session.clone(), self.news.clone());
-        tokio::spawn(async move {
-            for event in receipts::answer(&rooms.desk, session, wanted).await {
-                let _ = news.send(News::App(event));
-            }
-        });
-    }
-
-    fn choose_model(&mut self, index: usize) {
-        let Choice::Ask(choices) = &self.choice else { return };
-        let Some(name) = choices.get(index) else { return };
-        match pick::target(self.config, name) {
-            Ok(target) => self.use_model(target),
-            Err(failure) => self.notice(&failure),
-        }
-    }
-
-    fn accept(&mut self, yes: bool) {
-        if let (true, Some(target)) = (yes, self.found.take()) {
-            self.use_model(target);
-        }
-    }
-
-    /// A local server answered: its first model is offered, and used only once the person says so.
-    fn found(&mut self, server: &agentspine_model::Found) -> Vec<AppEvent> {
-        let Some(model) = server.models.first() else { return Vec::new() };
-        match pick::target(self.config, &format!("chat:{model}@{}", server.base_url)) {
-            Ok(target) => {
-                self.found = Some(target);
-                vec![AppEvent::ServerFound { name: format!("{model} at {}", server.base_url) }]
-            }
-            Err(_) => Vec::new(),
-        }
-    }
-
-    fn use_model(&mut self, target: Target) {
-        self.name_model(&target);
-        self.command(Command::Model(target));
-    }
-
-    fn notice(&mut self, failure: &Failure) {
-        let (message, advice) = failure.words();
-        self.app(AppEvent::Notice { level: Level::Bad, text: format!("{message} {advice}") });
-    }
-
-    fn edit(&mut self, text: &str, terminal: &mut Terminal) -> Result<(), Failure> {
-        Terminal::leave();
-        let edited = editor::edit(text, self.config.ui.editor.as_deref());
-        terminal.retake().map_err(|error| no_terminal(&error))?;
-        match edited {
-            Ok(text) => self.app(AppEvent::Draft(text)),
-            Err(failure) => self.notice(&failure),
-        }
-        Ok(())
-    }
-
-    async fn save_draft(&mut self) {
-        let (Some((text, _)), Some(work)) = (self.draft.take(), &self.work) else { return };
-        let session = work.session.clone();
-        // A draft that cannot be saved stays in the composer; the next pause tries again.
-        let _ = work
-            .rooms
-            .desk
-            .ask(move |at| at.conversations.save_draft(&session, &text).map_err(crate::desk::store))
-            .await;
-    }
-
     async fn leave(&mut self) -> Result<(), Failure> {
         if let Some(cancel) = &self.cancel {
             cancel.cancel();
@@ -497,7 +371,7 @@ impl Signals {
     }
 }
 
-fn no_terminal(error: &std::io::Error) -> Failure {
+pub(super) fn no_terminal(error: &std::io::Error) -> Failure {
     Failure::other(
         format!("The terminal cannot be used: {error}"),
         "Try without a screen: agentspine chat --plain",

@@ -1,6 +1,6 @@
 //! `agentspine state`: whether key, journal and anchor belong together, and the one way to start anew.
 
-use agentspine_gate::journal::{Finding, Vault};
+use agentspine_gate::journal::{Finding, Reset, ResetRules, Vault};
 use agentspine_gate::{Detail, Refusal};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Put key, journal and anchor aside and start new ones; nothing is deleted
+    /// Put key, journal and anchor aside and start new ones; nothing is deleted, confirmed rules stay where their key does
     Reset {
         /// Yes: replay protection starts anew, and receipts of the old key can no longer be verified here
         #[arg(long)]
@@ -103,13 +103,37 @@ fn finding_row(finding: &Finding) -> [String; 3] {
 }
 
 fn reset(rooms: &Rooms, config: &Config, report: &mut Report) -> Result<(), Failure> {
-    let aside = config.short_path(&Vault::reset(&rooms.dir, &rooms.seams)?);
+    let Reset { aside, rules } = Vault::reset(&rooms.dir, &rooms.seams)?;
+    let aside = config.short_path(&aside);
     match report.output() {
-        Output::Json => report.json(&json!({"schema": "agentspine.state/v1", "reset": true, "aside": aside})),
+        Output::Json => report.json(&json!({
+            "schema": "agentspine.state/v1", "reset": true, "aside": aside, "rules": rules_word(rules),
+        })),
         Output::People => {
             report.line("started a new key, journal and anchor");
             report.line(format!("the old ones are kept in {aside}"));
+            report.lines(rules_lines(rules));
         }
     }
     Ok(())
+}
+
+fn rules_word(rules: ResetRules) -> &'static str {
+    match rules {
+        ResetRules::None => "none",
+        ResetRules::Kept => "kept",
+        ResetRules::SetAside => "set-aside",
+    }
+}
+
+fn rules_lines(rules: ResetRules) -> Vec<String> {
+    let lines: &[&str] = match rules {
+        ResetRules::None => &[],
+        ResetRules::Kept => &["your confirmed rules apply as before"],
+        ResetRules::SetAside => &[
+            "your confirmed rules cannot be verified without their key: none applies now, remember.sqlite lies with the old files",
+            "for each rule: agentspine remember-propose --claim TEXT, then agentspine remember-confirm ID --confirm-local-user",
+        ],
+    };
+    lines.iter().map(|line| (*line).to_owned()).collect()
 }

@@ -9,7 +9,7 @@ use agentspine_gate::Digest;
 use serde_json::Value;
 
 use super::Home;
-use super::server::Server;
+use super::served::Served;
 
 /// One receipt as `receipts show --json` prints it.
 pub struct Shown(pub Value);
@@ -48,18 +48,18 @@ impl Shown {
 }
 
 /// Checks the whole law; every receipt, oldest first. Calls to endpoints of none of `servers` count as unreceived.
-pub fn law(home: &Home, servers: &[&Server]) -> Vec<Shown> {
-    let named: Vec<(&Server, &str)> = servers.iter().map(|server| (*server, server.base())).collect();
+pub fn law(home: &Home, servers: &[&Served]) -> Vec<Shown> {
+    let named: Vec<(&Served, &str)> = servers.iter().map(|server| (*server, server.base())).collect();
     law_of(home, &named)
 }
 
 /// The law where the server is a forward proxy to `base`.
-pub fn law_through(home: &Home, proxy: &Server, base: &str) -> Vec<Shown> {
+pub fn law_through(home: &Home, proxy: &Served, base: &str) -> Vec<Shown> {
     law_of(home, &[(proxy, base)])
 }
 
-fn law_of(home: &Home, named: &[(&Server, &str)]) -> Vec<Shown> {
-    let servers: Vec<&Server> = named.iter().map(|(server, _)| *server).collect();
+fn law_of(home: &Home, named: &[(&Served, &str)]) -> Vec<Shown> {
+    let servers: Vec<&Served> = named.iter().map(|(server, _)| *server).collect();
     let servers = servers.as_slice();
     let receipts = receipts(home);
     let verified = home.json(&["receipts", "verify", "--json"]);
@@ -82,9 +82,10 @@ fn receipts(home: &Home) -> Vec<Shown> {
 }
 
 /// By request digest: no more requests than consumed receipts, and each receipt without a request says so.
-fn every_request_has_its_receipt(receipts: &[Shown], servers: &[(&Server, &str)]) {
+fn every_request_has_its_receipt(receipts: &[Shown], servers: &[(&Served, &str)]) {
     let mut open: BTreeMap<String, Vec<&Shown>> = BTreeMap::new();
-    for receipt in receipts.iter().filter(|receipt| receipt.is_consumed() && receipt.text("endpoint") != "demo:")
+    for receipt in
+        receipts.iter().filter(|receipt| receipt.is_consumed() && receipt.text("endpoint") != "demo:")
     {
         let (issued, spent) = (&receipt.0["issued"]["seq"], &receipt.0["consumed"]["seq"]);
         assert!(issued.as_u64() < spent.as_u64(), "issued before it was consumed");
@@ -99,12 +100,19 @@ fn every_request_has_its_receipt(receipts: &[Shown], servers: &[(&Server, &str)]
             let here = |receipt: &&Shown| receipt.text("endpoint") == format!("{base}{}", request.path);
             // Receipts of equal bodies are told apart by their outcome: one that says "not sent" is taken last.
             let sent = waiting.iter().position(|receipt| here(receipt) && !may_be_unsent(receipt));
-            let taken = sent.or_else(|| waiting.iter().position(|receipt| here(receipt) && receipt.outcome() != "not-sent"));
+            let taken = sent.or_else(|| {
+                waiting.iter().position(|receipt| here(receipt) && receipt.outcome() != "not-sent")
+            });
             waiting.remove(taken.unwrap_or_else(|| panic!("one request more than receipts for {digest}")));
         }
     }
     for receipt in open.values().flatten() {
-        assert!(may_be_unsent(receipt), "{} was never received, and says {:?}", receipt.id(), receipt.outcome());
+        assert!(
+            may_be_unsent(receipt),
+            "{} was never received, and says {:?}",
+            receipt.id(),
+            receipt.outcome()
+        );
     }
 }
 
@@ -113,8 +121,9 @@ fn may_be_unsent(receipt: &Shown) -> bool {
 }
 
 /// Every span that a receipt names, and its prompt, stand in its body, exactly once, byte for byte.
-fn every_body_holds_its_spans(receipts: &[Shown], servers: &[&Server]) {
-    let briefings: BTreeMap<&str, &str> = receipts.iter().map(|r| (r.id(), r.text("briefingDigest"))).collect();
+fn every_body_holds_its_spans(receipts: &[Shown], servers: &[&Served]) {
+    let briefings: BTreeMap<&str, &str> =
+        receipts.iter().map(|r| (r.id(), r.text("briefingDigest"))).collect();
     for request in servers.iter().flat_map(|server| server.requests()) {
         let digest = Digest::of(&request.body).to_hex();
         let texts = texts(&request.json());
@@ -126,7 +135,11 @@ fn every_body_holds_its_spans(receipts: &[Shown], servers: &[&Server]) {
                 assert_eq!(texts.iter().filter(|text| *text == span).count(), 1, "span {span} in {digest}");
             }
             let prompt = receipt.text("promptDigest");
-            assert!(texts.iter().any(|text| text == prompt), "the prompt of {} is not in its body", receipt.id());
+            assert!(
+                texts.iter().any(|text| text == prompt),
+                "the prompt of {} is not in its body",
+                receipt.id()
+            );
             every_document_is_delivered(receipt, &replayed);
         }
     }
@@ -149,11 +162,15 @@ fn every_tool_result_follows_its_call(body: &Value) {
     for (n, message) in messages.enumerate() {
         assert!(n > 0 || message["role"] == "user", "a conversation begins with the person: {body}");
         for id in ids(message, "tool_result", "tool_use_id").chain(message["tool_call_id"].as_str()) {
-            let at = open.iter().position(|call| call == id).unwrap_or_else(|| panic!("{id} was not called: {body}"));
+            let at = open
+                .iter()
+                .position(|call| call == id)
+                .unwrap_or_else(|| panic!("{id} was not called: {body}"));
             open.remove(at);
         }
         assert!(open.is_empty() || message["role"] == "tool", "calls without answers: {open:?} in {body}");
-        let calls = message["tool_calls"].as_array().into_iter().flatten().filter_map(|call| call["id"].as_str());
+        let calls =
+            message["tool_calls"].as_array().into_iter().flatten().filter_map(|call| call["id"].as_str());
         open.extend(ids(message, "tool_use", "id").chain(calls).map(str::to_owned));
     }
     assert!(open.is_empty(), "calls without answers: {open:?}");

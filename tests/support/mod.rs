@@ -3,7 +3,8 @@
 pub mod fake_model;
 pub mod law;
 pub mod live;
-pub mod server;
+pub mod served;
+pub mod terminal;
 pub mod vault;
 
 use std::io::Write as _;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
+
+use terminal::{Start, Terminal};
 
 /// A person's machine: an empty home directory and a project in it.
 pub struct Home {
@@ -80,6 +83,19 @@ impl Home {
             .current_dir(self.project())
             .stdin(Stdio::null());
         command
+    }
+
+    /// The binary in a terminal with only `HOME` and `TERM` in its environment.
+    pub fn terminal(&self, size: (u16, u16), args: &[&str]) -> Terminal {
+        self.terminal_with(size, args, &[])
+    }
+
+    /// The same with more in its environment.
+    pub fn terminal_with(&self, size: (u16, u16), args: &[&str], env: &[(&'static str, &str)]) -> Terminal {
+        let own = [("HOME", self.path().to_str().unwrap()), ("TERM", "xterm-256color")];
+        let env = own.iter().chain(env).map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let program = env!("CARGO_BIN_EXE_agentspine");
+        Terminal::start(Start { program, args, cwd: &self.project(), env, size })
     }
 
     pub fn run(&self, args: &[&str]) -> Run {

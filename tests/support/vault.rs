@@ -68,7 +68,13 @@ pub fn spend(vault: &mut Vault, n: u8) {
     let body: Value = json!({});
     let (receipt, host) = (receipt(n), "agentspine");
     vault
-        .consume(&Consumption { receipt, host, session: &session, delivery: &delivery, body: &body })
+        .consume_by_test_door(&Consumption {
+            receipt,
+            host,
+            session: &session,
+            delivery: &delivery,
+            body: &body,
+        })
         .unwrap();
 }
 

@@ -1,14 +1,9 @@
-//! `state check` and `state reset`: looking at the pieces, and starting anew when a person says so.
+//! `state check`: looking at the pieces, changing nothing.
 
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
-
-use super::open::{alone, first_start, gate_handle};
 use super::schema::Access;
 use super::{Limits, Vault, fault};
 use crate::failure::{Detail, Refusal};
-use crate::private::{Stands, sync_dir};
+use crate::private::Stands;
 use crate::receipt::keyring::Keyring;
 use crate::seams::Seams;
 use crate::state_dir::StateDir;
@@ -73,35 +68,4 @@ impl Vault {
         }
         findings
     }
-
-    /// `state reset --confirm`: moves keyring, journal and anchor into `gate/old-<wall time>/`, which it returns, and
-    /// makes new ones. Every receipt and rule MAC of the old key is then unverifiable here.
-    pub fn reset(dir: &StateDir, seams: &Seams) -> Result<PathBuf, Refusal> {
-        let gate = gate_handle(dir)?;
-        let _alone = alone(&gate, Limits::default())?;
-        let aside = set_aside(dir, seams.clock.wall_ms()).map_err(|e| fault::file("reset", &e))?;
-        first_start(dir, seams, Limits::default())?;
-        Ok(aside)
-    }
-}
-
-/// The keyring goes first: a crash in between leaves rows without a key, which refuses until the reset is repeated.
-fn set_aside(dir: &StateDir, wall_ms: i64) -> io::Result<PathBuf> {
-    let gate = dir.gate_dir();
-    let mut aside = gate.join(format!("old-{wall_ms}"));
-    let mut again = 1;
-    while Stands::at(&aside)?.is_some() {
-        again += 1;
-        aside = gate.join(format!("old-{wall_ms}-{again}"));
-    }
-    std::fs::DirBuilder::new().mode(0o700).create(&aside)?;
-    for name in ["keyring.json", "journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm", "anchor"] {
-        match std::fs::rename(gate.join(name), aside.join(name)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-    }
-    sync_dir(&aside)?;
-    sync_dir(&gate)?;
-    Ok(aside)
 }

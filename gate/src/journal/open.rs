@@ -8,7 +8,7 @@ use super::{Keys, Limits, Vault, fault, genesis, survey, tail};
 use crate::failure::{Detail, Refusal};
 use crate::ids::hex;
 use crate::private::{Held, Stands, create_private, judge, lock, shown, sync_dir};
-use crate::receipt::keyring::Keyring;
+use crate::receipt::keyring::{Key, Keyring};
 use crate::seams::Seams;
 use crate::state_dir::StateDir;
 
@@ -26,7 +26,7 @@ impl Vault {
         let gate = gate_handle(dir)?;
         let _alone = alone(&gate, limits)?;
         if Stands::at(&dir.keyring()).map_err(|e| fault::file("keyring", &e))?.is_none() {
-            first_start(dir, seams, limits)?;
+            start(dir, seams, limits, Vec::new())?;
         }
         Self::attach(dir, seams, limits, Access::Write)
     }
@@ -67,7 +67,8 @@ pub(super) fn alone(gate: &File, limits: Limits) -> Result<Held<'_>, Refusal> {
 }
 
 /// Makes a new vault, or completes one that a crash left without its keyring. The caller holds the directory's lock.
-pub(super) fn first_start(dir: &StateDir, seams: &Seams, limits: Limits) -> Result<(), Refusal> {
+/// `carried` are the keys that a reset keeps.
+pub(super) fn start(dir: &StateDir, seams: &Seams, limits: Limits, carried: Vec<Key>) -> Result<(), Refusal> {
     let journal = dir.journal();
     let failed = |e| fault::file("first start", &e);
     let stands = |path| Stands::at(path).map_err(failed);
@@ -91,7 +92,7 @@ pub(super) fn first_start(dir: &StateDir, seams: &Seams, limits: Limits) -> Resu
     if conn.query_row(written, [], |row| row.get(0)).map_err(|e| fault::sql(&e))? {
         return Err(key_missing());
     }
-    let ring = Keyring::new(journal_id, seams.rng.as_ref())?;
+    let ring = Keyring::new(journal_id, carried, seams.rng.as_ref())?;
     Anchor::create(&dir.anchor(), &ring, genesis(&ring.journal_id), &seams.clock.boot_id())?;
     sync_dir(&dir.gate_dir()).map_err(failed)?;
     ring.save(&dir.keyring()).map(|_| ()).map_err(failed)

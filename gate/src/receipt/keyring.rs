@@ -1,8 +1,9 @@
-//! The keyring: one current signing key, retired keys that verify old rows for ever.
+//! The keyring: one current signing key, retired keys that verify old rows and confirmed rules for ever.
 //!
 //! Invariants: mode, owner and length are judged at every load; nothing is regenerated; the file is replaced as a whole
 //! (written aside, synced, renamed), so a crash leaves the old keyring or the new one.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -29,7 +30,8 @@ pub struct Key {
     pub kid: String,
     /// Journal sequence from which on it signs.
     pub created_seq: u64,
-    /// Journal sequence from which on it no longer signs; `None` = current.
+    /// Journal sequence from which on it no longer signs; `None` = current. 0: of a journal before a reset, it verifies no
+    /// row of this one.
     pub retired_seq: Option<u64>,
     /// The key.
     pub key: MacKey,
@@ -59,9 +61,18 @@ impl Keyring {
         self.by_kid(kid).filter(|key| key.retired_seq.is_none_or(|retired| seq < retired)).map(|key| &key.key)
     }
 
-    /// A keyring of one new key, for a new journal.
-    pub(crate) fn new(journal_id: String, rng: &dyn Rng) -> Result<Self, Refusal> {
-        Ok(Self { journal_id, current: Key::draw(1, rng)?, retired: Vec::new() })
+    /// A keyring with one new key for a new journal, and keys that a reset carries over ([`Self::carried`]).
+    pub(crate) fn new(journal_id: String, carried: Vec<Key>, rng: &dyn Rng) -> Result<Self, Refusal> {
+        Ok(Self { journal_id, current: Key::draw(1, rng)?, retired: carried })
+    }
+
+    /// These keys as a new journal's keyring keeps them, so that confirmed rules verify after a reset: found by name, but
+    /// retired before the first row, so no row, anchor or receipt verifies under them. `None` where one is not here, or
+    /// where they would leave no room for a rotation.
+    pub(crate) fn carried(&self, kids: &BTreeSet<String>) -> Option<Vec<Key>> {
+        let carry = |key: &Key| Key { created_seq: 0, retired_seq: Some(0), ..key.copy() };
+        let keys = kids.iter().map(|kid| self.by_kid(kid).map(carry)).collect::<Option<Vec<_>>>()?;
+        (keys.len() + 1 < KEYS_MAX).then_some(keys)
     }
 
     /// The keyring after a rotation: the new key signs from `seq` on, the old one verifies what stands before it.
@@ -218,7 +229,7 @@ impl Wire {
     fn into_keyring(self) -> Option<Keyring> {
         let count = self.keys.len();
         let keys: Vec<Key> = self.keys.into_iter().map(WireKey::into_key).collect::<Option<_>>()?;
-        let kids: std::collections::BTreeSet<_> = keys.iter().map(|key| key.kid.clone()).collect();
+        let kids: BTreeSet<_> = keys.iter().map(|key| key.kid.clone()).collect();
         let (mut current, retired): (Vec<_>, Vec<_>) =
             keys.into_iter().partition(|key| key.retired_seq.is_none());
         let current = current.pop().filter(|key| current.is_empty() && key.kid == self.current)?;

@@ -1,13 +1,15 @@
 //! Must-Remember: few, user-confirmed rules, scoped, versioned, MACed, append-only.
 //!
 //! `store` is the public door (propose, confirm, rollback, purge, list, active), `rows` the verified table behind it,
-//! `capture` the wording in a chat that proposes. A candidate is nowhere in a turn; only a person's confirmation makes an
-//! entry. Every row carries a MAC and is verified at each load; claims are never screened again once stored. What a MAC
-//! per row can't see: an entry deleted together with all its events, or the whole file set back to an older copy.
+//! `signed` which keys it needs, `capture` the wording in a chat that proposes. A candidate is nowhere in a turn; only a
+//! person's confirmation makes an entry. Every row carries a MAC and is verified at each load, under the key it names,
+//! retired or not; claims are never screened again once stored. What a MAC per row can't see: an entry deleted together
+//! with all its events, or the whole file set back to an older copy.
 
 mod capture;
 mod error;
 mod rows;
+mod signed;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use capture::capture;
 pub use error::RememberError;
 pub use rows::{Candidate, CandidateStatus, Entry, EntryStatus};
+pub(crate) use signed::{SignedBy, signed_by};
 pub use store::{Confirmed, Counts, Listing, Proposal, Proposed, Purged, RememberStore};
 
 use crate::failure::{Detail, Refusal};

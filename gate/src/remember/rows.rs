@@ -152,6 +152,11 @@ impl Keys {
         Self(keys.map(|key| (key.kid.clone(), key.key.derive("remember v1"))).collect())
     }
 
+    /// Whether this is the name of the signing key.
+    pub(super) fn led_by(&self, kid: &str) -> bool {
+        self.0.first().is_some_and(|(name, _)| name == kid)
+    }
+
     /// Keyed digests under every key, current first: nobody without the key can guess a short claim from them.
     pub(super) fn digests(&self, kind: &str, parts: &[&[u8]]) -> Vec<Digest> {
         self.0.iter().map(|(_, key)| key.mac(kind, parts)).collect()

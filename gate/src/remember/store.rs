@@ -129,6 +129,15 @@ impl RememberStore {
         Ok(Self { db, keys: Keys::of(keyring) })
     }
 
+    /// Takes up a rotation that another process made; whether there was one.
+    pub(crate) fn follow(&mut self, keyring: &Keyring) -> bool {
+        let rotated = !self.keys.led_by(&keyring.current().kid);
+        if rotated {
+            self.keys = Keys::of(keyring);
+        }
+        rotated
+    }
+
     /// Makes a pending candidate, or finds the one that has the same claim and scope.
     pub fn propose(&self, proposal: Proposal<'_>) -> Result<Proposed, RememberError> {
         let claim = taken(proposal.claim)?;
@@ -426,7 +435,7 @@ fn id(text: &str) -> Result<Id, RememberError> {
     Ok(Id::new(text).map_err(|_| rusqlite::Error::InvalidQuery)?)
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,

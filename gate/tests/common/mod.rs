@@ -1,10 +1,12 @@
 //! A home of its own, a fixed clock and real randomness for each test of the vault.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+pub mod desk;
+
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use agentspine_gate::journal::{Consumption, Limits, RowKind, Vault};
 use agentspine_gate::receipt::canonical;
@@ -20,6 +22,7 @@ pub const WALL_MS: i64 = 1_796_000_000_000;
 pub struct TestClock {
     pub wall: AtomicI64,
     pub boottime: AtomicU64,
+    pub boot: Mutex<String>,
 }
 
 impl Clock for TestClock {
@@ -30,7 +33,7 @@ impl Clock for TestClock {
         self.boottime.load(Ordering::SeqCst)
     }
     fn boot_id(&self) -> String {
-        BOOT.to_owned()
+        self.boot.lock().unwrap().clone()
     }
 }
 
@@ -71,7 +74,11 @@ pub struct Home {
 }
 
 pub fn seams() -> (Arc<TestClock>, Seams) {
-    let clock = Arc::new(TestClock { wall: AtomicI64::new(WALL_MS), boottime: AtomicU64::new(1_000_000) });
+    let clock = Arc::new(TestClock {
+        wall: AtomicI64::new(WALL_MS),
+        boottime: AtomicU64::new(1_000_000),
+        boot: Mutex::new(BOOT.to_owned()),
+    });
     let seams = Seams { clock: clock.clone(), rng: Arc::new(Urandom), fs: Arc::new(NoFs) };
     (clock, seams)
 }
@@ -161,5 +168,5 @@ pub fn spend(vault: &mut Vault, receipt: ReceiptId, delivery: &str) -> Result<u6
     let (session, delivery, body) = (id("s"), id(delivery), json!({ "requestDigest": "00" }));
     let spent =
         Consumption { receipt, host: "agentspine", session: &session, delivery: &delivery, body: &body };
-    vault.consume(&spent).map_err(|refusal| refusal.detail)
+    vault.consume_by_test_door(&spent).map_err(|refusal| refusal.detail)
 }

@@ -1,27 +1,27 @@
-//! The fake model behind plain calls: a runtime of its own, so that a test reads as a story without `await`.
+//! The fake model for tests that are not async themselves: a server on a thread of its own.
 
+use std::future::Future;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::time::timeout;
 
 use super::fake_model::{Answer, FakeModel, Recorded};
 
-/// No event of a healthy run takes this long; it ends a test that would hang, and never decides one that passes.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing here takes this long; a test that waits so long has failed.
+const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A model server.
-pub struct Server {
-    model: FakeModel,
+/// A running server.
+pub struct Served {
     runtime: Runtime,
+    model: FakeModel,
 }
 
-impl Server {
+impl Served {
     pub fn start(script: impl IntoIterator<Item = Answer>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let model = runtime.block_on(FakeModel::start(script));
-        Self { model, runtime }
+        Self { runtime, model }
     }
 
     /// A server for each dialect with the same script, and the `--model` value that reaches it.
@@ -47,22 +47,32 @@ impl Server {
         self.model.push(answer);
     }
 
-    pub fn requests(&self) -> Vec<Recorded> {
-        self.model.requests()
-    }
-
     /// Bodies as text, in order of arrival.
     pub fn bodies(&self) -> Vec<String> {
         self.requests().into_iter().map(|request| String::from_utf8(request.body).unwrap()).collect()
     }
 
+    /// What `--model` takes.
+    pub fn name(&self) -> String {
+        format!("chat:fake@{}/v1", self.model.base())
+    }
+
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.model.requests()
+    }
+
     /// Waits for one more request.
     pub fn arrived(&self) {
-        self.runtime.block_on(async { timeout(PATIENCE, self.model.arrived()).await }).unwrap();
+        self.within("a request", self.model.arrived());
     }
 
     /// Waits until the client left one more answer before its end.
     pub fn gone(&self) {
-        self.runtime.block_on(async { timeout(PATIENCE, self.model.gone()).await }).unwrap();
+        self.within("the client to leave", self.model.gone());
+    }
+
+    fn within(&self, what: &str, waiting: impl Future<Output = ()>) {
+        let waited = self.runtime.block_on(async { tokio::time::timeout(DEADLINE, waiting).await });
+        waited.unwrap_or_else(|_| panic!("waited {DEADLINE:?} for {what}"));
     }
 }

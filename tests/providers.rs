@@ -1,0 +1,1 @@
+//! Required and optional providers, with real processes: no answer, no call; and nothing of a provider stays alive.
