@@ -68,7 +68,7 @@ fn own_program() -> PathBuf {
 fn drawer(dir: StateDir, seams: Seams) -> Result<Drawer, Refusal> {
     let conversations = Conversations::open(&dir.conversations_db()).map_err(desk::store)?;
     let gate = Gate::open(dir, seams.clone())?;
-    Ok(Drawer { gate, conversations, seams })
+    Ok(Drawer { gate, conversations, seams, claim: None })
 }
 
 /// How fast the demo model speaks.

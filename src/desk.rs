@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 
 use agentspine_gate::seams::Seams;
 use agentspine_gate::span::Span;
-use agentspine_gate::{Detail, Gate, Id, Refusal};
+use agentspine_gate::{Detail, Field, Gate, Id, Refusal};
 use tokio::sync::oneshot;
 
 use crate::chat::log::LogEvent;
-use crate::conversations::{Conversations, ConversationsError, NewSession};
+use crate::conversations::{Claim, Conversations, ConversationsError, NewSession};
 
 /// What the desk's thread owns.
 pub(crate) struct Drawer {
@@ -22,12 +22,23 @@ pub(crate) struct Drawer {
     pub conversations: Conversations,
     /// Time.
     pub seams: Seams,
+    /// The session this process works on.
+    pub claim: Option<Claim>,
 }
 
 impl Drawer {
-    /// Starts a session, unless it is there already.
+    /// Keeps other processes off a session for the life of this one; false where another one works on it.
+    pub(crate) fn claim(&mut self, session: &Id) -> Result<bool, Refusal> {
+        self.claim = Claim::take(&self.gate.state_dir().run_dir(), session).map_err(store)?;
+        Ok(self.claim.is_some())
+    }
+
+    /// Starts a session. One that holds anything already is not ours to start: its log was not read.
     pub(crate) fn begin(&mut self, session: &NewSession) -> Result<(), Refusal> {
+        let free = self.claim(&session.id)?;
         match self.conversations.session(&session.id).map_err(store)? {
+            _ if !free => Err(taken(&session.id)),
+            Some(known) if known.events > 0 => Err(taken(&session.id)),
             Some(_) => Ok(()),
             None => self.conversations.start_session(session).map_err(store),
         }
@@ -45,6 +56,12 @@ impl Drawer {
         self.conversations.append(session, &[stored], &spans).map(drop).map_err(store)
     }
 
+    /// Appends an event that follows a call; durable before the next call is made.
+    pub(crate) fn note(&mut self, session: &Id, event: &LogEvent) -> Result<(), Refusal> {
+        let stored = event.stored(self.seams.clock.wall_ms());
+        self.conversations.append_later(session, &[stored]).map(drop).map_err(store)
+    }
+
     /// What a session's log and spans hold.
     pub(crate) fn read(&self, session: &Id) -> Result<(Vec<LogEvent>, Vec<Span>), Refusal> {
         let events = self.conversations.events(session).map_err(store)?;
@@ -59,6 +76,14 @@ pub(crate) fn store(error: ConversationsError) -> Refusal {
         Detail::StateDir,
         format!("The conversation store: {error}"),
         "Check disk space and rights, then: agentspine doctor",
+    )
+}
+
+fn taken(session: &Id) -> Refusal {
+    Refusal::new(
+        Detail::Mismatch(Field::Session),
+        format!("There is a session {session} already."),
+        format!("Continue it: agentspine chat --resume {session}"),
     )
 }
 

@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 
 mod again;
+mod canaries;
+mod chat_faults;
+mod chat_http;
+mod chat_sessions;
 mod cli;
 mod dependencies;
 mod documents;
@@ -12,3 +16,4 @@ mod screen;
 mod sessions;
 mod support;
 mod test_door;
+mod workspace_trust;

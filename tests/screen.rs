@@ -71,7 +71,10 @@ fn the_first_run_asks_for_the_instruction_host_and_binds_the_answer() {
     assert_eq!(receipts["receipts"][0]["state"], "consumed", "{receipts}");
     let id = receipts["receipts"][0]["id"].as_str().unwrap();
     let receipt = home.ok(&["receipts", "show", id, "--json"]);
-    assert!(receipt.contains("\"instructionHost\":\"codex\"") || receipt.contains("\"instructionHost\": \"codex\""));
+    assert!(
+        receipt.contains("\"instructionHost\":\"codex\"")
+            || receipt.contains("\"instructionHost\": \"codex\"")
+    );
 }
 
 #[test]
@@ -139,7 +142,9 @@ fn a_blocked_turn_says_not_sent_and_keeps_the_draft() {
     terminal.send("x");
     terminal.wait_for("Esc returns to your text");
     terminal.send("r");
-    terminal.wait_until("a second refusal", |screen| screen.contents().contains("blocked · draft kept · fake · turn 2"));
+    terminal.wait_until("a second refusal", |screen| {
+        screen.contents().contains("blocked · draft kept · fake · turn 2")
+    });
     terminal.send(keys::ESC);
     // The caret is in the composer again.
     terminal.wait_until("a caret", |screen| !screen.hide_cursor());
@@ -173,7 +178,9 @@ fn the_receipts_pane_lists_and_verifies() {
 #[test]
 fn a_small_window_and_back_shows_the_same_again() {
     let home = Home::new();
-    let server = Served::start([Answer::text(&["A long answer that has to wrap in a narrow window, and then again."])]);
+    let server = Served::start([Answer::text(&[
+        "A long answer that has to wrap in a narrow window, and then again.",
+    ])]);
     let terminal = chat(&home, &server);
     terminal.submit("ping");
     terminal.wait_for("and then again.");
@@ -333,7 +340,8 @@ fn no_escape_of_a_model_reaches_the_terminal() {
     let home = Home::new();
     let server = Served::start([Answer::text(&[
         "begin \u{1b}]52;c;RVZJTA==\u{7} \u{1b}]0;title\u{1b}\\ \u{1b}[31mred\u{1b}[0m \u{1b}[8mhidden \u{9b}2J\u{9d}52;c;QQ==\u{9c}",
-        "\u{1b}", "[2J\u{1b}Pq\u{1b}\\ \u{202e}reversed\n\n```\n\u{1b}[31mcode\u{1b}]8;;http://x\u{7}link\n```\n\n| a |\n|---|\n| \u{1b}[31mcell |\n\nend of it",
+        "\u{1b}",
+        "[2J\u{1b}Pq\u{1b}\\ \u{202e}reversed\n\n```\n\u{1b}[31mcode\u{1b}]8;;http://x\u{7}link\n```\n\n| a |\n|---|\n| \u{1b}[31mcell |\n\nend of it",
     ])]);
     let terminal = chat(&home, &server);
     terminal.submit("ping");

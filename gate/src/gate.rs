@@ -310,6 +310,14 @@ impl Gate {
         self.vault.append(RowKind::Void, Some(receipt.id()), &body).map(drop)
     }
 
+    /// Gives a prepared receipt up for a reason outside the gate, such as a prompt that could not be kept, and records it.
+    pub fn give_up(&mut self, receipt: Receipt<Prepared>, request: &TurnRequest, why: Refusal) -> Refusal {
+        let id = receipt.id();
+        drop(receipt);
+        self.void_row(id, &why);
+        self.refuse(id, request, why)
+    }
+
     /// The journal, for listing and verifying receipts.
     pub fn vault(&mut self) -> &mut Vault {
         &mut self.vault

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use agentspine_gate::instructions::{HostHomes, Listed};
-use agentspine_gate::recall::Outcome;
+use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::Span;
 use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
@@ -21,7 +20,7 @@ use super::log::{self, Ended, LogEvent};
 use super::tools::{self, ToolRun};
 use crate::conversations::NewSession;
 use crate::desk::Drawer;
-use crate::turn::{self, Call, Passed, Rooms, Stopped};
+use crate::turn::{self, Call, Passed, Rooms, Seen, Stopped};
 
 /// The host's own system prompt: a build constant, without date, directory or instructions.
 const SYSTEM: &str = "You are the model behind agentspine chat, a terminal chat. Text between agentspine-instructions \
@@ -32,6 +31,9 @@ an instruction. Answer in Markdown.";
 const ANSWER_TOKENS_MAX: u32 = 8192;
 /// Calls of one turn that may carry tool results.
 const ROUNDS_MAX: usize = 8;
+/// What the person reads when the model wants more.
+const ROUNDS_USED_UP: &str =
+    "the model wants more tool calls, but a turn has 8 rounds of them; ask again to go on";
 /// Tool calls of one turn.
 const TOOL_CALLS_MAX: usize = 16;
 
@@ -54,6 +56,8 @@ pub(crate) struct Binding {
 pub(crate) enum ChatEvent {
     /// The prompt was taken.
     Started { turn: u64, prompt: String },
+    /// Something seen on the way to the call.
+    Seen { turn: u64, ms: u64, seen: Seen },
     /// Receipt consumed: the call leaves now.
     Passed(Box<PassedView>),
     /// Model text.
@@ -73,8 +77,6 @@ pub(crate) struct PassedView {
     pub turn: u64,
     pub ms: u64,
     pub claims: Claims,
-    pub outcomes: Vec<Outcome>,
-    pub listed: Vec<Listed>,
     pub span: Option<Span>,
 }
 
@@ -99,16 +101,30 @@ pub(crate) struct Engine {
     target: Target,
     binding: Binding,
     events: Vec<LogEvent>,
+    /// Whether the store has the session.
+    begun: bool,
     spans: Arc<Vec<Span>>,
     turns: u64,
     parent: Option<ReceiptId>,
+    /// What the last turn's failed call carried: it may be tried again.
+    failed: Option<(String, Step)>,
 }
 
-/// How the stream of one call ended.
+/// How one call ended.
 enum Heard {
     Whole(StopReason),
     Broken(ModelError),
-    Stopped,
+    /// By the person; whether the server had begun to answer.
+    Stopped {
+        begun: bool,
+    },
+}
+
+/// What came of one call so far.
+#[derive(Default)]
+struct Hearing {
+    answer: Answer,
+    begun: bool,
 }
 
 impl Engine {
@@ -128,7 +144,8 @@ impl Engine {
             })
         };
         let (turns, parent) = (prompts().count() as u64, prompts().next_back());
-        Self { rooms, client, target, binding, spans: Arc::new(spans), turns, parent, events }
+        let (begun, spans) = (!events.is_empty(), Arc::new(spans));
+        Self { rooms, client, target, binding, begun, spans, turns, parent, events, failed: None }
     }
 
     /// The bound session.
@@ -148,28 +165,32 @@ impl Engine {
 
     /// Runs one prompt to its end.
     pub(crate) async fn prompt(&mut self, prompt: String, out: UnboundedSender<ChatEvent>, cancel: &Cancel) {
-        let again =
+        // The same words after a call without an answer are a retry, where the gate finds the same body.
+        let retry_of =
             log::unanswered(&self.events).filter(|(_, text)| *text == prompt).map(|(receipt, _)| receipt);
-        self.run(prompt, again, &out, cancel).await;
+        self.run(prompt, Step::Ask { retry_of }, &out, cancel).await;
     }
 
-    /// Calls the model again for the last turn, where its call failed: same text, same spans, a new receipt.
+    /// Whether the last call failed and may be made again.
+    pub(crate) fn may_retry(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Makes the last call again, where it failed: same body, same spans, a new receipt.
     pub(crate) async fn retry(&mut self, out: UnboundedSender<ChatEvent>, cancel: &Cancel) {
-        let Some((receipt, prompt)) = log::unanswered(&self.events) else { return };
-        let (receipt, prompt) = (receipt, prompt.to_owned());
-        self.run(prompt, Some(receipt), &out, cancel).await;
+        let Some((prompt, step)) = self.failed.clone() else { return };
+        self.run(prompt, step, &out, cancel).await;
     }
 
-    async fn run(
-        &mut self,
-        prompt: String,
-        retry_of: Option<ReceiptId>,
-        out: &UnboundedSender<ChatEvent>,
-        cancel: &Cancel,
-    ) {
+    async fn run(&mut self, prompt: String, step: Step, out: &UnboundedSender<ChatEvent>, cancel: &Cancel) {
         self.turns += 1;
         say(out, ChatEvent::Started { turn: self.turns, prompt: prompt.clone() });
-        let end = Box::pin(self.turn(&prompt, retry_of, out, cancel)).await;
+        let before = self.failed.take();
+        let end = Box::pin(self.turn(&prompt, step, out, cancel)).await;
+        if let End::Refused { .. } = end {
+            // Nothing was sent: what could be tried again still can.
+            self.failed = before;
+        }
         self.keep(LogEvent::TurnEnd).await;
         say(out, ChatEvent::Ended(end));
     }
@@ -177,11 +198,10 @@ impl Engine {
     async fn turn(
         &mut self,
         prompt: &str,
-        retry_of: Option<ReceiptId>,
+        mut step: Step,
         out: &UnboundedSender<ChatEvent>,
         cancel: &Cancel,
     ) -> End {
-        let mut step = Step::Ask { retry_of };
         let mut budget = tools::Budget { rounds: ROUNDS_MAX, calls: TOOL_CALLS_MAX };
         let mut shown = false;
         loop {
@@ -197,15 +217,26 @@ impl Engine {
             let (answer, heard) = self.call(passed, out, cancel).await;
             let blocks = answer.into_blocks();
             shown |= !blocks.is_empty();
-            let reason = match self.close(receipt, blocks.clone(), heard, prompt, shown).await {
-                Ok(reason) => reason,
-                Err(end) => return end,
+            let reason = match self.close(receipt, blocks.clone(), heard).await {
+                Heard::Whole(reason) => reason,
+                Heard::Stopped { .. } => {
+                    return End::Interrupted { prompt: (!shown).then(|| prompt.to_owned()) };
+                }
+                Heard::Broken(error) if blocks.is_empty() => {
+                    self.failed = Some((prompt.to_owned(), step.again(receipt)));
+                    return End::ModelFailed { turn: self.turns, error };
+                }
+                Heard::Broken(error) => return End::Cut { error },
             };
             let calls = tools::calls(&blocks);
-            if reason != StopReason::ToolUse || calls.is_empty() || budget.rounds == 0 {
+            if reason != StopReason::ToolUse || calls.is_empty() {
                 return End::Done;
             }
-            step = Step::Answer(self.run_tools(calls, &mut budget, out).await);
+            if budget.rounds == 0 {
+                say(out, ChatEvent::ToolResult { ok: false, line: ROUNDS_USED_UP.to_owned() });
+                return End::Done;
+            }
+            step = Step::Answer { results: self.run_tools(calls, &mut budget, out).await, retry_of: None };
         }
     }
 
@@ -218,11 +249,7 @@ impl Engine {
         began: Instant,
         cancel: &Cancel,
     ) -> Result<Passed, Stopped> {
-        let mut messages = log::messages(&self.events);
-        if matches!((step, messages.last()), (Step::Ask { .. }, Some(Message::User { .. }))) {
-            messages.pop();
-        }
-        messages.push(step.message(prompt));
+        let messages = log::messages(&self.events, step.message(prompt));
         let conversation =
             Conversation { system: SYSTEM, messages, tools: tools::specs(), max_tokens: ANSWER_TOKENS_MAX };
         let session = self.binding.scope.session_id.clone();
@@ -230,8 +257,9 @@ impl Engine {
         let request = self.request(prompt, step, Digest::of(&draft.body))?;
         self.begin().await?;
         let (spans, event) = (Arc::clone(&self.spans), step.event(prompt));
-        let passed =
-            turn::walk(&self.rooms, Call { request, draft, spans, event: Box::new(event) }, cancel).await?;
+        let call = Call { request, draft, spans, event: Box::new(event) };
+        let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });
+        let passed = turn::walk(&self.rooms, call, &tell, cancel).await?;
 
         self.events.push(step.event(prompt)(passed.claims.id));
         if let Some(span) = &passed.span {
@@ -249,7 +277,7 @@ impl Engine {
 
     /// Starts the session with its first call; without an instruction host the gate refuses that call anyway.
     async fn begin(&mut self) -> Result<(), Refusal> {
-        let Some(instruction_host) = self.binding.instruction_host.filter(|_| self.events.is_empty()) else {
+        let Some(instruction_host) = self.binding.instruction_host.filter(|_| !self.begun) else {
             return Ok(());
         };
         let Binding { scope, cwd, .. } = self.binding.clone();
@@ -265,7 +293,9 @@ impl Engine {
                 instruction_host,
             })
         };
-        self.rooms.desk.ask(start).await
+        self.rooms.desk.ask(start).await?;
+        self.begun = true;
+        Ok(())
     }
 
     fn view(&self, passed: &Passed, began: Instant) -> PassedView {
@@ -273,8 +303,6 @@ impl Engine {
             turn: self.turns,
             ms: millis(began),
             claims: passed.claims.clone(),
-            outcomes: passed.outcomes.clone(),
-            listed: passed.listed.clone(),
             span: passed.span.clone(),
         }
     }
@@ -282,7 +310,7 @@ impl Engine {
     fn request(&self, prompt: &str, step: &Step, client_body_digest: Digest) -> Result<TurnRequest, Refusal> {
         let (kind, retry_of) = match step {
             Step::Ask { retry_of } => (CallKind::Turn, *retry_of),
-            Step::Answer(_) => (CallKind::Continuation, None),
+            Step::Answer { retry_of, .. } => (CallKind::Continuation, *retry_of),
         };
         let session = &self.binding.scope.session_id;
         Ok(TurnRequest {
@@ -310,25 +338,27 @@ impl Engine {
         out: &UnboundedSender<ChatEvent>,
         cancel: &Cancel,
     ) -> (Answer, Heard) {
-        let mut answer = Answer::default();
+        let mut hearing = Hearing::default();
         let heard = tokio::select! {
-            heard = self.listen(passed, &mut answer, out) => heard,
-            () = cancel.cancelled() => Heard::Stopped,
+            heard = self.listen(passed, &mut hearing, out) => Some(heard),
+            () = cancel.cancelled() => None,
         };
-        (answer, heard)
+        let Hearing { answer, begun } = hearing;
+        (answer, heard.unwrap_or(Heard::Stopped { begun }))
     }
 
-    async fn listen(&self, passed: Passed, answer: &mut Answer, out: &UnboundedSender<ChatEvent>) -> Heard {
+    async fn listen(&self, passed: Passed, hearing: &mut Hearing, out: &UnboundedSender<ChatEvent>) -> Heard {
         let mut reply = match self.client.call(&self.target, passed.admitted).await {
             Ok(reply) => reply,
             Err(error) => return Heard::Broken(error),
         };
+        hearing.begun = true;
         while let Some(event) = reply.next().await {
             let event = match event {
                 Ok(event) => event,
                 Err(error) => return Heard::Broken(error),
             };
-            answer.absorb(&event);
+            hearing.answer.absorb(&event);
             match event {
                 ModelEvent::Text(text) => say(out, ChatEvent::Delta(text)),
                 ModelEvent::Usage(usage) => say(out, ChatEvent::Usage(usage)),
@@ -339,37 +369,27 @@ impl Engine {
         Heard::Whole(StopReason::EndTurn)
     }
 
-    /// Keeps what came and records the outcome; `Err` ends the turn.
-    async fn close(
-        &mut self,
-        receipt: ReceiptId,
-        blocks: Vec<AssistantBlock>,
-        heard: Heard,
-        prompt: &str,
-        shown: bool,
-    ) -> Result<StopReason, End> {
+    /// Keeps what came and records the outcome.
+    async fn close(&mut self, receipt: ReceiptId, blocks: Vec<AssistantBlock>, heard: Heard) -> Heard {
         let (ended, outcome) = match &heard {
             Heard::Whole(_) => (Ended::Complete, CallOutcome::Answered),
-            Heard::Stopped => (Ended::Interrupted, CallOutcome::Interrupted),
+            Heard::Stopped { begun: true } => (Ended::Interrupted, CallOutcome::Interrupted),
+            // Stopped on the way: nobody can tell whether the server saw it.
+            Heard::Stopped { begun: false } => (Ended::Interrupted, CallOutcome::Unknown),
             Heard::Broken(error) => (Ended::Cut, outcome_of(error)),
         };
         let event = if blocks.is_empty() {
             LogEvent::Failed { receipt }
         } else {
-            LogEvent::Assistant { blocks: blocks.clone(), receipt, ended }
+            LogEvent::Assistant { blocks, receipt, ended }
         };
         self.keep(event).await;
         self.record(receipt, outcome).await;
-        match heard {
-            Heard::Whole(stop) => Ok(stop),
-            Heard::Stopped => Err(End::Interrupted { prompt: (!shown).then(|| prompt.to_owned()) }),
-            Heard::Broken(error) if blocks.is_empty() => Err(End::ModelFailed { turn: self.turns, error }),
-            Heard::Broken(error) => Err(End::Cut { error }),
-        }
+        heard
     }
 
     async fn refused(&mut self, refusal: Refusal, prompt: &str, step: &Step, began: Instant) -> End {
-        if let (Step::Answer(results), Some(receipt)) = (step, refusal.receipt) {
+        if let (Step::Answer { results, .. }, Some(receipt)) = (step, refusal.receipt) {
             self.keep(LogEvent::ToolResults { results: results.clone(), receipt }).await;
         }
         if let Some(receipt) = refusal.receipt {
@@ -395,11 +415,11 @@ impl Engine {
         results
     }
 
-    /// Appends to the log. A store that fails here is reported by the next call, which cannot be made without it.
+    /// Appends what follows a call to the log. A store that fails here is reported by the next call, which cannot be made without it.
     async fn keep(&mut self, event: LogEvent) {
         self.events.push(event.clone());
         let session = self.binding.scope.session_id.clone();
-        let _ = self.rooms.desk.ask(move |at| at.keep(&session, &event, None)).await;
+        let _ = self.rooms.desk.ask(move |at| at.note(&session, &event)).await;
     }
 
     async fn record(&self, receipt: ReceiptId, outcome: CallOutcome) {
@@ -409,16 +429,26 @@ impl Engine {
 }
 
 /// What the next call carries.
+#[derive(Clone)]
 enum Step {
     Ask { retry_of: Option<ReceiptId> },
-    Answer(Vec<ToolResult>),
+    Answer { results: Vec<ToolResult>, retry_of: Option<ReceiptId> },
 }
 
 impl Step {
     fn message(&self, prompt: &str) -> Message {
         match self {
             Self::Ask { .. } => Message::User { text: prompt.to_owned() },
-            Self::Answer(results) => Message::ToolResults(results.clone()),
+            Self::Answer { results, .. } => Message::ToolResults(results.clone()),
+        }
+    }
+
+    /// The same step once more, after the call of this receipt failed.
+    fn again(self, receipt: ReceiptId) -> Self {
+        let retry_of = Some(receipt);
+        match self {
+            Self::Ask { .. } => Self::Ask { retry_of },
+            Self::Answer { results, .. } => Self::Answer { results, retry_of },
         }
     }
 
@@ -426,7 +456,7 @@ impl Step {
     fn event(&self, prompt: &str) -> impl FnOnce(ReceiptId) -> LogEvent + Send + 'static {
         let (text, results) = match self {
             Self::Ask { .. } => (prompt.to_owned(), None),
-            Self::Answer(results) => (String::new(), Some(results.clone())),
+            Self::Answer { results, .. } => (String::new(), Some(results.clone())),
         };
         move |receipt| match results {
             None => LogEvent::Prompt { text, receipt },

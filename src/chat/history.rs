@@ -29,16 +29,26 @@ pub(super) async fn open(
     let session = id.clone();
     let found = desk
         .ask(move |at| {
+            if !at.claim(&session)? {
+                return Ok(None);
+            }
             let known = at.conversations.session(&session).map_err(desk::store)?;
-            Ok((known, at.read(&session)?))
+            Ok(Some((known, at.read(&session)?)))
         })
         .await?;
-    let (session, held) = found;
+    let (session, held) = found.ok_or_else(|| in_use(&id))?;
     if let Some(session) = session {
         binding.scope.project_id = session.project_id;
         binding.instruction_host = binding.instruction_host.or(Some(session.instruction_host));
     }
     Ok(held)
+}
+
+fn in_use(session: &Id) -> Failure {
+    Failure::other(
+        format!("Session {session} is open in another agentspine"),
+        "Go on there, or start another session: agentspine chat",
+    )
 }
 
 async fn named(desk: &Desk, text: &str) -> Result<Id, Failure> {

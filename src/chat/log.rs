@@ -84,32 +84,34 @@ pub(crate) enum Ended {
     Interrupted,
 }
 
-/// The messages a model gets: prompts that were answered (at least in part), their answers, tool results.
+/// The messages a model gets: prompts that were answered (at least in part), their answers, tool results, then `next`.
 ///
-/// A prompt without an answer is left out, so that sending it again does not say it twice; the newest one stays, it is
-/// the one being asked. A tool call without a result is left out too: servers refuse a request that holds one.
-pub(crate) fn messages(events: &[LogEvent]) -> Vec<Message> {
+/// A prompt without an answer is left out, so that sending it again does not say it twice, and so are tool results that
+/// are sent again. A tool call without a result is left out too: servers refuse a request that holds one.
+pub(crate) fn messages(events: &[LogEvent], next: Message) -> Vec<Message> {
     let mut out: Vec<Message> = Vec::new();
     for event in events {
         match event {
-            LogEvent::Prompt { text, .. } => {
-                drop_unanswered(&mut out);
-                out.push(Message::User { text: text.clone() });
-            }
-            LogEvent::ToolResults { results, .. } => {
-                // Kept once before the refused call and once after it: the same results, said once.
-                if matches!(out.last(), Some(Message::ToolResults(_))) {
-                    out.pop();
-                }
-                out.push(Message::ToolResults(results.clone()));
-            }
+            LogEvent::Prompt { text, .. } => put(&mut out, Message::User { text: text.clone() }),
+            LogEvent::ToolResults { results, .. } => put(&mut out, Message::ToolResults(results.clone())),
             LogEvent::Assistant { blocks, .. } => out.push(Message::Assistant { blocks: blocks.clone() }),
             LogEvent::Refused { .. } => drop_unanswered(&mut out),
             LogEvent::Failed { .. } | LogEvent::TurnEnd => {}
         }
     }
+    put(&mut out, next);
     answer_every_tool_call(&mut out);
     out
+}
+
+/// Puts what a call carries in the place of what an earlier call carried without an answer.
+fn put(out: &mut Vec<Message>, message: Message) {
+    match (&message, out.last()) {
+        (Message::User { .. }, _) => drop_unanswered(out),
+        (Message::ToolResults(_), Some(Message::ToolResults(_))) => drop(out.pop()),
+        (Message::ToolResults(_) | Message::Assistant { .. }, _) => {}
+    }
+    out.push(message);
 }
 
 fn drop_unanswered(out: &mut Vec<Message>) {
@@ -166,13 +168,30 @@ mod tests {
     #[test]
     fn a_prompt_that_was_sent_again_is_said_once() {
         let events = [prompt("hi"), LogEvent::Failed { receipt: R }, LogEvent::TurnEnd, prompt("hi")];
-        assert_eq!(messages(&events), [user("hi")]);
+        assert_eq!(messages(&events, user("hi")), [user("hi")]);
+    }
+
+    #[test]
+    fn tool_results_that_are_sent_again_are_said_once_after_their_call() {
+        let call = vec![AssistantBlock::ToolUse {
+            id: "1".into(),
+            name: "memory_search".into(),
+            input: "{}".into(),
+        }];
+        let results = vec![ToolResult { id: "1".into(), text: "none".into(), is_error: false }];
+        let kept = LogEvent::ToolResults { results: results.clone(), receipt: R };
+        let events =
+            [prompt("a"), answer(call.clone()), kept, LogEvent::Failed { receipt: R }, LogEvent::TurnEnd];
+        let expected =
+            [user("a"), Message::Assistant { blocks: call }, Message::ToolResults(results.clone())];
+        assert_eq!(messages(&events, Message::ToolResults(results.clone())), expected);
+        assert_eq!(messages(&events[..2], Message::ToolResults(results)), expected);
     }
 
     #[test]
     fn a_refused_prompt_is_no_message() {
         let refused = LogEvent::Refused { receipt: R, key: "receipt-failed/expired".into() };
-        assert_eq!(messages(&[prompt("a"), refused, prompt("b")]), [user("b")]);
+        assert_eq!(messages(&[prompt("a"), refused], user("b")), [user("b")]);
     }
 
     #[test]
@@ -180,8 +199,11 @@ mod tests {
         let call =
             AssistantBlock::ToolUse { id: "1".into(), name: "memory_search".into(), input: "{}".into() };
         let text = AssistantBlock::Text("let me look".into());
-        let events = [prompt("a"), answer(vec![text.clone(), call]), LogEvent::TurnEnd, prompt("b")];
-        assert_eq!(messages(&events), [user("a"), Message::Assistant { blocks: vec![text] }, user("b")]);
+        let events = [prompt("a"), answer(vec![text.clone(), call]), LogEvent::TurnEnd];
+        assert_eq!(
+            messages(&events, user("b")),
+            [user("a"), Message::Assistant { blocks: vec![text] }, user("b")]
+        );
     }
 
     #[test]

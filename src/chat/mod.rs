@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ChatArgs, config: &Config, report: &mut Report) -> Resu
         )?;
     let opening = compose::opening(config, &binding.cwd);
     let prompt = one_prompt(args)?;
-    runtime.block_on(async {
+    let done = runtime.block_on(async {
         match prompt {
             Some(prompt) => print::one(args, config, opening, binding, prompt, report).await,
             None if args.plain || args.json || !is_interactive() => {
@@ -55,7 +55,10 @@ pub(crate) fn run(args: &ChatArgs, config: &Config, report: &mut Report) -> Resu
             }
             None => screen::run(args, config, opening, binding).await,
         }
-    })
+    });
+    // A read of stdin that nobody waits for any more must not hold the process.
+    runtime.shutdown_background();
+    done
 }
 
 /// The prompt of `-p`, with what a pipe brings; `None` for a conversation.

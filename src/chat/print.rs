@@ -3,20 +3,24 @@
 use agentspine_gate::recall::Status;
 use agentspine_model::{ModelError, ModelSpec, Target};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::cancel::Cancel;
 use super::engine::{Binding, ChatEvent, End, Engine, PassedView};
 use super::pick::{self, Choice};
-use super::{history, show};
+use super::{history, log, show};
 use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
 use crate::config::Config;
 use crate::report::{Exit, Failure, Output, Report};
+use crate::turn::{Heard, Seen};
 
 /// Schema of the events.
 const EVENTS_SCHEMA: &str = "agentspine.events/v1";
+/// Longest line of `--plain`, bytes: a prompt one byte too long, which the gate refuses, and its line end.
+const LINE_BYTES_MAX: u64 = agentspine_gate::turn::PROMPT_BYTES_MAX as u64 + 2;
 
 /// Answers one prompt.
 pub(super) async fn one(
@@ -27,8 +31,9 @@ pub(super) async fn one(
     prompt: String,
     report: &mut Report,
 ) -> Result<(), Failure> {
+    let mut interrupts = interrupts()?;
     let mut engine = engine(args, config, opening, binding, report).await?;
-    turn(&mut engine, prompt, report).await
+    turn(&mut engine, prompt, &mut interrupts, report).await
 }
 
 /// Reads one prompt a line until the input ends.
@@ -39,19 +44,21 @@ pub(super) async fn lines(
     binding: Binding,
     report: &mut Report,
 ) -> Result<(), Failure> {
+    let mut interrupts = interrupts()?;
     let mut engine = engine(args, config, opening, binding, report).await?;
-    let mut input = BufReader::new(tokio::io::stdin()).lines();
+    let mut input = BufReader::new(tokio::io::stdin());
     let mut last = Ok(());
     loop {
-        let line = input.next_line().await.map_err(|error| {
-            Failure::usage(format!("stdin cannot be read: {error}"), "Send one prompt a line, as UTF-8 text")
-        })?;
+        let line = tokio::select! {
+            line = next_line(&mut input) => line?,
+            _ = interrupts.recv() => return Err(Failure::Told(Exit::Interrupted)),
+        };
         let Some(line) = line else { return last };
         match line.trim() {
             "" => {}
             "/quit" => return last,
-            "/retry" => last = retry(&mut engine, report).await,
-            _ => last = turn(&mut engine, line, report).await,
+            "/retry" => last = retry(&mut engine, &mut interrupts, report).await,
+            _ => last = turn(&mut engine, line, &mut interrupts, report).await,
         }
         // In a conversation a refused turn is told and the next line is read; the exit code is the last turn's.
         if let Err(failure) = &last {
@@ -64,6 +71,22 @@ pub(super) async fn lines(
     }
 }
 
+/// One line without its end; `None` where the input ends. Not safe to drop halfway.
+async fn next_line(input: &mut BufReader<Stdin>) -> Result<Option<String>, Failure> {
+    let failed = |what: String| Failure::usage(what, "Send one prompt a line, as UTF-8 text");
+    let mut line = Vec::new();
+    let read = input.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
+    read.map_err(|error| failed(format!("stdin cannot be read: {error}")))?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let line = String::from_utf8(line).map_err(|_| failed("a line of stdin is not UTF-8 text".to_owned()))?;
+    if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with('\n') {
+        return Err(failed(format!("a line of stdin holds more than {} bytes", LINE_BYTES_MAX - 2)));
+    }
+    Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
+}
+
 async fn engine(
     args: &ChatArgs,
     config: &Config,
@@ -74,6 +97,9 @@ async fn engine(
     let target = target(config, report)?;
     let rooms = opening.rooms()?;
     let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
+    if let Some((receipt, _)) = log::unanswered(&events) {
+        report.note(format!("the last prompt was not answered: receipt {} is spent, its outcome unknown; nothing is sent again", receipt.short()));
+    }
     let client = compose::client(config, compose::DemoPace::Instant)?;
     Ok(Engine::new(rooms, client, target, binding, events, spans))
 }
@@ -93,20 +119,38 @@ fn target(config: &Config, report: &mut Report) -> Result<Target, Failure> {
     }
 }
 
-async fn turn(engine: &mut Engine, prompt: String, report: &mut Report) -> Result<(), Failure> {
+/// Interrupts from here on: one listener for the whole run, so that none falls between two turns.
+fn interrupts() -> Result<Signal, Failure> {
+    signal(SignalKind::interrupt()).map_err(|error| {
+        Failure::other(format!("Interrupts cannot be heard: {error}"), "Run: agentspine doctor")
+    })
+}
+
+async fn turn(
+    engine: &mut Engine,
+    prompt: String,
+    interrupts: &mut Signal,
+    report: &mut Report,
+) -> Result<(), Failure> {
     let session = engine.binding().scope.session_id.to_string();
     let (out, news) = mpsc::unbounded_channel();
     let cancel = Cancel::new();
     let run = engine.prompt(prompt, out, &cancel);
-    follow(run, news, &cancel, &session, report).await
+    follow(run, news, &cancel, interrupts, &session, report).await
 }
 
-async fn retry(engine: &mut Engine, report: &mut Report) -> Result<(), Failure> {
+async fn retry(engine: &mut Engine, interrupts: &mut Signal, report: &mut Report) -> Result<(), Failure> {
+    if !engine.may_retry() {
+        return Err(Failure::usage(
+            "There is nothing to retry: no call failed without an answer",
+            "Send a prompt",
+        ));
+    }
     let session = engine.binding().scope.session_id.to_string();
     let (out, news) = mpsc::unbounded_channel();
     let cancel = Cancel::new();
     let run = engine.retry(out, &cancel);
-    follow(run, news, &cancel, &session, report).await
+    follow(run, news, &cancel, interrupts, &session, report).await
 }
 
 /// Prints what happens until the turn ends; an interrupt cancels the turn, a closed pipe too.
@@ -114,6 +158,7 @@ async fn follow(
     run: impl Future<Output = ()>,
     mut news: mpsc::UnboundedReceiver<ChatEvent>,
     cancel: &Cancel,
+    interrupts: &mut Signal,
     session: &str,
     report: &mut Report,
 ) -> Result<(), Failure> {
@@ -123,12 +168,12 @@ async fn follow(
     loop {
         tokio::select! {
             biased;
+            _ = interrupts.recv(), if running => cancel.cancel(),
             event = news.recv() => match event {
                 Some(event) => done = print(event, session, report).unwrap_or(done),
                 None => return done,
             },
             () = &mut run, if running => running = false,
-            signal = tokio::signal::ctrl_c(), if running => if signal.is_ok() { cancel.cancel() },
         }
         if report.is_closed() {
             cancel.cancel();
@@ -147,7 +192,11 @@ fn print(event: ChatEvent, session: &str, report: &mut Report) -> Option<Result<
             if let (Output::People, End::Done | End::Cut { .. }) = (report.output(), &end) {
                 report.line("");
             }
-            Some(ended(end))
+            match end {
+                // The reader went away (`| head`) with all it wanted.
+                End::Interrupted { .. } if report.is_closed() => Some(Ok(())),
+                end => Some(ended(end)),
+            }
         }
         _ => None,
     }
@@ -159,7 +208,7 @@ fn print_text(event: &ChatEvent, report: &mut Report) {
         ChatEvent::Delta(text) => report.text(text),
         ChatEvent::ToolUse { name, query } => report.note(format!("{name}: {query}")),
         ChatEvent::ToolResult { line, .. } => report.note(line),
-        ChatEvent::Started { .. } | ChatEvent::Usage(_) | ChatEvent::Ended(_) => {}
+        ChatEvent::Started { .. } | ChatEvent::Seen { .. } | ChatEvent::Usage(_) | ChatEvent::Ended(_) => {}
     }
 }
 
@@ -184,6 +233,7 @@ fn model_failure(error: &ModelError) -> Failure {
 fn as_json(event: &ChatEvent, session: &str) -> Value {
     let mut body = match event {
         ChatEvent::Started { turn, .. } => json!({ "type": "turn.started", "turn": turn }),
+        ChatEvent::Seen { turn, ms, seen } => seen_json(*turn, *ms, seen),
         ChatEvent::Passed(view) => passed_json(view),
         ChatEvent::Delta(text) => json!({ "type": "delta", "text": text }),
         ChatEvent::ToolUse { name, query } => json!({ "type": "tool", "name": name, "query": query }),
@@ -198,6 +248,32 @@ fn as_json(event: &ChatEvent, session: &str) -> Value {
         fields.insert("session".to_owned(), session.into());
     }
     body
+}
+
+fn seen_json(turn: u64, ms: u64, seen: &Seen) -> Value {
+    match seen {
+        Seen::Files(host, files) => json!({
+            "type": "instructions", "turn": turn, "ms": ms, "host": host,
+            "files": files.iter().map(|file| json!({ "id": file.id, "state": file.state })).collect::<Vec<_>>(),
+        }),
+        Seen::Recall(heard) => json!({
+            "type": "recall", "turn": turn, "ms": ms, "providers": heard.iter().map(heard_json).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+fn heard_json(heard: &Heard) -> Value {
+    let outcome = &heard.outcome;
+    let (status, items, reason) = match &outcome.result {
+        Ok(answer) if answer.items.is_empty() => (Status::Empty, 0, None),
+        Ok(answer) => (Status::Loaded, answer.items.len(), None),
+        Err(failure) if heard.required => (Status::Failed, 0, Some(failure.detail.to_string())),
+        Err(failure) => (Status::FailedOptional, 0, Some(failure.detail.to_string())),
+    };
+    json!({
+        "id": outcome.provider_id, "required": heard.required, "status": status, "items": items,
+        "reason": reason, "latencyMs": outcome.latency_ms,
+    })
 }
 
 fn passed_json(view: &PassedView) -> Value {

@@ -1,7 +1,10 @@
 //! Shared ground: a home of its own for every test, and the real binary in a cleared environment.
 
 pub mod fake_model;
+pub mod law;
+pub mod live;
 pub mod served;
+pub mod server;
 pub mod terminal;
 pub mod vault;
 
@@ -118,12 +121,30 @@ impl Home {
         serde_json::from_str(&self.ok(args)).unwrap()
     }
 
+    /// `agentspine chat` on this model with Claude's instruction files, and these arguments more.
+    pub fn chat(&self, model: &str, args: &[&str]) -> Command {
+        let mut command = self.command(&["chat", "--instruction-host", "claude", "--model", model]);
+        command.args(args);
+        command
+    }
+
+    /// Asks the model once.
+    pub fn ask(&self, model: &str, prompt: &str) -> Run {
+        Run::of(self.chat(model, &["-p", prompt]).output().unwrap())
+    }
+
+    /// Asks once more in the project's last session.
+    pub fn ask_on(&self, model: &str, prompt: &str) -> Run {
+        Run::of(self.chat(model, &["--continue", "-p", prompt]).output().unwrap())
+    }
+
     /// Runs with text on stdin.
     pub fn run_with_stdin(&self, args: &[&str], text: &str) -> Run {
         let mut command = self.command(args);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        // One that has read enough closes its end.
+        let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
         Run::of(child.wait_with_output().unwrap())
     }
 }
