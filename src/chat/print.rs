@@ -97,7 +97,7 @@ async fn engine(
     let target = target(config, report)?;
     let rooms = opening.rooms()?;
     let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
-    if let Some((receipt, _)) = log::unanswered(&events) {
+    if let Some((receipt, _)) = log::outcome_unknown(&events) {
         report.note(format!("the last prompt was not answered: receipt {} is spent, its outcome unknown; nothing is sent again", receipt.short()));
     }
     let client = compose::client(config, compose::DemoPace::Instant)?;

@@ -4,7 +4,6 @@ pub mod fake_model;
 pub mod law;
 pub mod live;
 pub mod served;
-pub mod server;
 pub mod terminal;
 pub mod vault;
 
