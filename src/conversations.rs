@@ -74,6 +74,26 @@ pub(crate) struct Session {
     pub title: Option<String>,
 }
 
+/// When a write is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    /// With its commit.
+    Now,
+    /// With the next one that is, as all share one write-ahead log.
+    Later,
+}
+
+impl Durability {
+    /// SQLite's `synchronous`. With NORMAL a commit returns before its fsync: what was said could be lost while the call
+    /// is on its way.
+    fn level(self) -> &'static str {
+        match self {
+            Self::Now => "FULL",
+            Self::Later => "NORMAL",
+        }
+    }
+}
+
 /// The store.
 pub(crate) struct Conversations(Connection);
 
@@ -95,10 +115,26 @@ impl Conversations {
 
     /// Appends events and remembers spans, durable when it returns; the sequence of the last event.
     pub(crate) fn append(&mut self, session: &Id, events: &[NewEvent], spans: &[Span]) -> Result<u64> {
+        self.append_as(Durability::Now, session, events, spans)
+    }
+
+    /// Appends events that follow a call: durable with the next [`Self::append`], which comes before the next call. A
+    /// process that dies loses none of them; a power cut may, and then the receipt shows as spent, outcome unknown.
+    pub(crate) fn append_later(&mut self, session: &Id, events: &[NewEvent]) -> Result<u64> {
+        self.append_as(Durability::Later, session, events, &[])
+    }
+
+    fn append_as(
+        &mut self,
+        durability: Durability,
+        session: &Id,
+        events: &[NewEvent],
+        spans: &[Span],
+    ) -> Result<u64> {
         if events.len() > APPEND_EVENTS_MAX {
             return Err(ConversationsError::TooLarge { what: "append", limit: APPEND_EVENTS_MAX });
         }
-        self.write(|tx| {
+        self.write_as(durability, |tx| {
             let mut seq = rows::last_seq(tx, session)?;
             for event in events {
                 seq += 1;
@@ -229,8 +265,17 @@ impl Conversations {
         Ok(self.0.query_row(sql, [session.as_str()], |row| row.get(0)).optional()?)
     }
 
-    /// One immediate transaction: a deferred one that reads first fails at once when another process writes.
     fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.write_as(Durability::Now, work)
+    }
+
+    /// One immediate transaction: a deferred one that reads first fails at once when another process writes.
+    fn write_as<T>(
+        &mut self,
+        durability: Durability,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.0.pragma_update(None, "synchronous", durability.level())?;
         let tx = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let done = work(&tx)?;
         tx.commit()?;

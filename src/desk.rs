@@ -56,6 +56,12 @@ impl Drawer {
         self.conversations.append(session, &[stored], &spans).map(drop).map_err(store)
     }
 
+    /// Appends an event that follows a call; durable before the next call is made.
+    pub(crate) fn note(&mut self, session: &Id, event: &LogEvent) -> Result<(), Refusal> {
+        let stored = event.stored(self.seams.clock.wall_ms());
+        self.conversations.append_later(session, &[stored]).map(drop).map_err(store)
+    }
+
     /// What a session's log and spans hold.
     pub(crate) fn read(&self, session: &Id) -> Result<(Vec<LogEvent>, Vec<Span>), Refusal> {
         let events = self.conversations.events(session).map_err(store)?;

@@ -41,8 +41,12 @@ impl Terminal {
     }
 
     /// Forgets what was drawn, so that the next frame draws everything.
+    ///
+    /// Not by clearing through the library: that asks the terminal where the cursor is, and the reader of keys takes the
+    /// answer.
     pub(super) fn forget(&mut self) -> io::Result<()> {
-        self.0.clear()
+        let size = self.0.size()?;
+        self.0.resize(size.into())
     }
 
     /// Gives the terminal back for a while, for an editor or a suspended process.

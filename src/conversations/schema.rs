@@ -95,7 +95,6 @@ fn known_version(connection: &Connection) -> Result<i64> {
 
 fn configure(connection: &Connection) -> Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    // With NORMAL a commit returns before its fsync: what was said could be lost while the call is on its way.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // REPLACE deletes without firing delete triggers unless this is on.

@@ -15,7 +15,7 @@ use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, native
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Nothing on a screen takes this long; a test that waits so long has failed.
-const DEADLINE: Duration = Duration::from_secs(45);
+const DEADLINE: Duration = Duration::from_secs(30);
 /// A synchronized update begins and ends (DEC private mode 2026).
 const SYNC_BEGIN: &[u8] = b"\x1b[?2026h";
 const SYNC_END: &[u8] = b"\x1b[?2026l";
@@ -137,9 +137,13 @@ impl Terminal {
         let mut seen = lock.lock().unwrap();
         while !holds(&seen.frame) {
             let left = DEADLINE.saturating_sub(begun.elapsed());
-            let shown = seen.frame.contents();
-            assert!(!seen.ended, "the program ended; expected {what} on:\n{shown}");
-            assert!(!left.is_zero(), "waited {DEADLINE:?} for {what} on:\n{shown}");
+            if seen.ended || left.is_zero() {
+                let (shown, ended) = (seen.frame.contents(), seen.ended);
+                // Failing with the lock held would fail the reader thread too.
+                drop(seen);
+                let why = if ended { "the program ended".to_owned() } else { format!("waited {DEADLINE:?}") };
+                panic!("{why}; expected {what} on:\n{shown}");
+            }
             seen = grew.wait_timeout(seen, left).unwrap().0;
         }
     }
