@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::brief::{self, Additions, Fence, NewDocument, NewItem};
-use crate::failure::{Code, Detail, Refusal};
+use crate::failure::{Code, Detail, Field, Refusal};
 use crate::held::{Held, Replay};
 use crate::ids::{Digest, ReceiptId};
 use crate::instructions::Document;
@@ -57,16 +57,18 @@ pub(crate) struct Inputs<'a> {
 pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refusal> {
     let held = Held::read(&inputs.replays);
     let injects = plan.injects();
-    let documents = bind_documents(&plan, &held, &inputs.draft.present, injects);
-    known_conversation(&plan, inputs.parent, &documents)?;
+    let known = !inputs.replays.is_empty();
+    let bind = |doc| bind_document(doc, &held, &inputs.draft.present, injects, known);
+    let documents: Vec<BoundDocument> = plan.snapshot.documents.iter().map(bind).collect();
     let remember = bind_remember(&plan.active, &held, injects);
+    known_conversation(&plan, inputs.parent, &documents, &remember)?;
     let pairs = pair(&plan.planned, inputs.outcomes)?;
     let selection = select(&pairs, plan.recall_budget(), &held.items)?;
     let budget = budget(&plan, &documents)?;
 
     let additions = additions(&plan, &documents, &remember, &selection, &held, injects);
     let withdrawn = [additions.withdrawn_documents.clone(), additions.withdrawn_remember.clone()].concat();
-    let span = injects.then(|| new_span(&plan, inputs, &additions)).flatten();
+    let span = new_span(&plan, inputs, &additions)?;
     let body = body(inputs, span.as_ref())?;
     let providers =
         pairs.iter().map(|(planned, outcome)| bind_provider(planned, outcome, &selection)).collect();
@@ -74,11 +76,6 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     let claims = claims(&plan, inputs, parts, &body, span.as_ref());
     drop(additions);
     Ok(Composed { plan, body, claims, span })
-}
-
-fn bind_documents(plan: &Plan, held: &Held, present: &[Digest], injects: bool) -> Vec<BoundDocument> {
-    let known = !held.documents.is_empty();
-    plan.snapshot.documents.iter().map(|doc| bind_document(doc, held, present, injects, known)).collect()
 }
 
 fn bind_document(
@@ -116,24 +113,29 @@ fn bind_document(
     }
 }
 
-/// A continuation whose turn this gate has not seen is admitted only where every mandatory document is in the request.
+/// A call that adds nothing must hold everything mandatory already. Only a continuation of a known turn may lack what
+/// appeared since; the next turn injects that.
 fn known_conversation(
     plan: &Plan,
     parent: Option<ReceiptId>,
     documents: &[BoundDocument],
+    remember: &[BoundRemember],
 ) -> Result<(), Refusal> {
-    let missing = documents.iter().find(|doc| doc.state == Delivery::Unverified);
-    match (plan.bound.request.kind, parent, missing) {
-        (CallKind::Continuation, None, Some(doc)) => Err(Refusal::new(
-            Detail::ConversationUnknown,
-            format!(
-                "This call continues a conversation that was not seen here, and {} is not in it.",
-                doc.id
-            ),
-            "Send a new message: the next turn injects what is missing.",
-        )),
-        _ => Ok(()),
-    }
+    let document = documents.iter().find(|doc| doc.state == Delivery::Unverified).map(|doc| doc.id.as_str());
+    let rule =
+        remember.iter().find(|entry| entry.state == Delivery::Unverified).map(|entry| entry.id.as_str());
+    let missing = match plan.bound.request.kind {
+        CallKind::Continuation if parent.is_none() => document,
+        // A turn that repeats one whose span is gone.
+        CallKind::Turn | CallKind::Subagent => document.or(rule),
+        CallKind::Continuation | CallKind::Side => None,
+    };
+    let Some(missing) = missing else { return Ok(()) };
+    Err(Refusal::new(
+        Detail::ConversationUnknown,
+        format!("This call goes on with a conversation that is not kept here whole: {missing} is not in it."),
+        "Send a new message: the next turn injects what is missing.",
+    ))
 }
 
 fn bind_remember(active: &[Active], held: &Held, injects: bool) -> Vec<BoundRemember> {
@@ -277,11 +279,23 @@ fn additions<'a>(
     }
 }
 
-fn new_span(plan: &Plan, inputs: &Inputs<'_>, additions: &Additions<'_>) -> Option<Span> {
-    let place: Place = inputs.draft.slots.last()?.place;
+/// The span of what this call adds; `None` where it adds nothing. Without a place for it there is no call.
+fn new_span(plan: &Plan, inputs: &Inputs<'_>, additions: &Additions<'_>) -> Result<Option<Span>, Refusal> {
+    if additions.is_empty() {
+        return Ok(None);
+    }
+    let place: Place = inputs.draft.slots.last().ok_or_else(broken)?.place;
     let conversation = plan.bound.request.scope.session_id.as_str();
-    let text = brief::render(additions, &Fence { key: inputs.fence_key, conversation, place })?;
-    Some(Span { place, receipt: plan.bound.id, text })
+    let text = brief::render(additions, &Fence { key: inputs.fence_key, conversation, place });
+    Ok(text.map(|text| Span { place, receipt: plan.bound.id, text }))
+}
+
+fn broken() -> Refusal {
+    Refusal::new(
+        Detail::Mismatch(Field::Request),
+        "The request could not be put together: the draft's slots do not fit its body.",
+        "This is a defect of agentspine; please report it with: agentspine doctor --json",
+    )
 }
 
 fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
@@ -289,13 +303,6 @@ fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
     let mut texts: Vec<(usize, &str)> =
         inputs.replays.iter().map(|r| (r.slot, r.span.text.as_str())).collect();
     texts.extend(span.map(|span| (last, span.text.as_str())));
-    let broken = || {
-        Refusal::new(
-            Detail::Mismatch(crate::failure::Field::Request),
-            "The request could not be put together: the draft's slots do not fit its body.",
-            "This is a defect of agentspine; please report it with: agentspine doctor --json",
-        )
-    };
     let body = inputs.draft.splice(&texts).map_err(|_| broken())?;
     if body.len() > REQUEST_BYTES_MAX {
         return Err(Refusal::new(
