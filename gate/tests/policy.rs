@@ -482,3 +482,20 @@ fn the_first_enabled_profile_that_fits_is_chosen_and_a_host_list_covers_each() {
         assert_eq!(policy.select(&identity(), host).unwrap().unwrap().id, id("one"));
     }
 }
+
+#[test]
+fn a_profile_with_a_required_provider_is_never_shadowed_by_an_earlier_one() {
+    let home = home();
+    home.store.apply(home.store.set("recallBudget.entries", "4", None).unwrap(), NOW).unwrap();
+    let before = home.store.load().unwrap();
+    assert!(before.select(&identity(), Host::Claude).unwrap().is_some());
+    home.put(&profile());
+    let policy = home.store.load().unwrap();
+    let refusal = policy.select(&identity(), Host::Claude).unwrap_err();
+    assert_eq!(refusal.key(), "preflight-failed/policy-invalid");
+    for name in ["local", "work"] {
+        assert!(refusal.message.contains(name), "{}", refusal.message);
+    }
+    assert!(refusal.advice.contains("--remove local"), "{}", refusal.advice);
+    assert!(policy.select(&identity(), Host::Generic).unwrap().is_some(), "no other door is closed by it");
+}
