@@ -1,9 +1,10 @@
 //! Composing: from a plan, the outcomes of its providers and the host's draft to the exact body and its claims.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::brief::{self, Additions, Fence, NewDocument, NewItem};
-use crate::failure::{Code, Detail, Refusal};
+use crate::failure::{Code, Detail, Field, Refusal};
 use crate::held::{Held, Replay};
 use crate::ids::{Digest, ReceiptId};
 use crate::instructions::Document;
@@ -50,6 +51,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) replays: Vec<Replay<'a>>,
     pub(crate) fence_key: &'a MacKey,
     pub(crate) parent: Option<ReceiptId>,
+    /// The call whose injected text this one must still carry: the one it repeats, else its parent.
+    pub(crate) earlier: Option<Arc<Claims>>,
     pub(crate) journal_id: &'a str,
 }
 
@@ -58,15 +61,17 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     let held = Held::read(&inputs.replays);
     let injects = plan.injects();
     let documents = bind_documents(&plan, &held, &inputs.draft.present, injects);
-    known_conversation(&plan, inputs.parent, &documents)?;
     let remember = bind_remember(&plan.active, &held, injects);
+    if !injects {
+        still_there(&plan, inputs.earlier.as_deref(), &documents, &remember)?;
+    }
     let pairs = pair(&plan.planned, inputs.outcomes)?;
     let selection = select(&pairs, plan.recall_budget(), &held.items)?;
     let budget = budget(&plan, &documents)?;
 
     let additions = additions(&plan, &documents, &remember, &selection, &held, injects);
     let withdrawn = [additions.withdrawn_documents.clone(), additions.withdrawn_remember.clone()].concat();
-    let span = injects.then(|| new_span(&plan, inputs, &additions)).flatten();
+    let span = if injects { new_span(&plan, inputs, &additions)? } else { None };
     let body = body(inputs, span.as_ref())?;
     let providers =
         pairs.iter().map(|(planned, outcome)| bind_provider(planned, outcome, &selection)).collect();
@@ -116,23 +121,33 @@ fn bind_document(
     }
 }
 
-/// A continuation whose turn this gate has not seen is admitted only where every mandatory document is in the request.
-fn known_conversation(
+/// A call that injects nothing carries what its conversation was given: all that the earlier call had, or everything
+/// where that call was not seen here. What appeared since waits for the next turn. A side call may do without.
+fn still_there(
     plan: &Plan,
-    parent: Option<ReceiptId>,
+    earlier: Option<&Claims>,
     documents: &[BoundDocument],
+    remember: &[BoundRemember],
 ) -> Result<(), Refusal> {
-    let missing = documents.iter().find(|doc| doc.state == Delivery::Unverified);
-    match (plan.bound.request.kind, parent, missing) {
-        (CallKind::Continuation, None, Some(doc)) => Err(Refusal::new(
+    let missing = |state| state == Delivery::Unverified;
+    let had_document = |now: &&BoundDocument| {
+        let was = |old: &BoundDocument| old.id == now.id && !missing(old.state);
+        earlier.is_none_or(|claims| claims.documents.iter().any(was))
+    };
+    let had_rule = |now: &&BoundRemember| {
+        let was = |old: &BoundRemember| old.id == now.id && !missing(old.state);
+        earlier.is_some_and(|claims| claims.must_remember.iter().any(was))
+    };
+    let document = documents.iter().filter(|doc| missing(doc.state)).find(had_document);
+    let rule = remember.iter().filter(|entry| missing(entry.state)).find(had_rule);
+    let lost = document.map(|doc| doc.id.as_str()).or(rule.map(|entry| entry.id.as_str()));
+    match lost.filter(|_| plan.bound.request.kind != CallKind::Side) {
+        None => Ok(()),
+        Some(id) => Err(Refusal::new(
             Detail::ConversationUnknown,
-            format!(
-                "This call continues a conversation that was not seen here, and {} is not in it.",
-                doc.id
-            ),
+            format!("This call goes on with a conversation that {id} is not in."),
             "Send a new message: the next turn injects what is missing.",
         )),
-        _ => Ok(()),
     }
 }
 
@@ -277,11 +292,15 @@ fn additions<'a>(
     }
 }
 
-fn new_span(plan: &Plan, inputs: &Inputs<'_>, additions: &Additions<'_>) -> Option<Span> {
-    let place: Place = inputs.draft.slots.last()?.place;
+/// The span of this call, at the newest slot; a draft without one cannot carry what must be injected.
+fn new_span(plan: &Plan, inputs: &Inputs<'_>, additions: &Additions<'_>) -> Result<Option<Span>, Refusal> {
     let conversation = plan.bound.request.scope.session_id.as_str();
-    let text = brief::render(additions, &Fence { key: inputs.fence_key, conversation, place })?;
-    Some(Span { place, receipt: plan.bound.id, text })
+    let slot = inputs.draft.slots.last();
+    let place = slot.map_or_else(|| Place::start(conversation), |slot| slot.place);
+    match brief::render(additions, &Fence { key: inputs.fence_key, conversation, place }) {
+        Some(_) if slot.is_none() => Err(broken_draft()),
+        text => Ok(text.map(|text| Span { place, receipt: plan.bound.id, text })),
+    }
 }
 
 fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
@@ -289,14 +308,7 @@ fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
     let mut texts: Vec<(usize, &str)> =
         inputs.replays.iter().map(|r| (r.slot, r.span.text.as_str())).collect();
     texts.extend(span.map(|span| (last, span.text.as_str())));
-    let broken = || {
-        Refusal::new(
-            Detail::Mismatch(crate::failure::Field::Request),
-            "The request could not be put together: the draft's slots do not fit its body.",
-            "This is a defect of agentspine; please report it with: agentspine doctor --json",
-        )
-    };
-    let body = inputs.draft.splice(&texts).map_err(|_| broken())?;
+    let body = inputs.draft.splice(&texts).map_err(|_| broken_draft())?;
     if body.len() > REQUEST_BYTES_MAX {
         return Err(Refusal::new(
             Detail::RequestBytes,
@@ -304,8 +316,16 @@ fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
             "Start a new session: agentspine chat",
         ));
     }
-    serde_json::from_slice::<serde::de::IgnoredAny>(&body).map_err(|_| broken())?;
+    serde_json::from_slice::<serde::de::IgnoredAny>(&body).map_err(|_| broken_draft())?;
     Ok(body)
+}
+
+fn broken_draft() -> Refusal {
+    Refusal::new(
+        Detail::Mismatch(Field::Request),
+        "The request could not be put together: the draft's slots do not fit its body.",
+        "This is a defect of agentspine; please report it with: agentspine doctor --json",
+    )
 }
 
 struct Parts {

@@ -149,13 +149,22 @@ impl Gate {
         draft: &Draft,
         spans: &[Span],
     ) -> Result<Composed, Refusal> {
-        let client_body = Digest::of(&draft.body) == plan.bound.request.client_body_digest;
+        let request = &plan.bound.request;
+        let client_body = Digest::of(&draft.body) == request.client_body_digest;
         same(client_body, Field::Request, "The host's body changed")?;
-        let replays = held::replays(draft, spans, plan.injects(), |id| self.claims_of(id))?;
-        let parent = self.known_parent(&plan.bound.request)?;
-        let journal_id = self.vault.journal_id().to_owned();
-        let inputs =
-            Inputs { outcomes, draft, replays, fence_key: &self.fence_key, parent, journal_id: &journal_id };
+        let replays =
+            held::replays(draft, spans, plan.injects(), &request.identity, |id| self.claims_of(id))?;
+        let parent = self.known_parent(&plan.bound)?;
+        let repeated = request.retry_of.map_or(Ok(None), |id| self.claims_of(id))?;
+        let inputs = Inputs {
+            outcomes,
+            draft,
+            replays,
+            fence_key: &self.fence_key,
+            parent: parent.as_ref().map(|claims| claims.id),
+            earlier: repeated.or(parent),
+            journal_id: self.vault.journal_id(),
+        };
         compose::compose(plan, &inputs)
     }
 
@@ -170,11 +179,15 @@ impl Gate {
         Ok(self.claims_of(earlier)?.filter(same).map(|claims| claims.id))
     }
 
-    /// The named parent, where this journal knows it as a consumed call of the same session.
-    fn known_parent(&mut self, request: &TurnRequest) -> Result<Option<ReceiptId>, Refusal> {
-        let Some(parent) = request.parent else { return Ok(None) };
-        let claims = self.claims_of(parent)?;
-        Ok(claims.filter(|claims| claims.session_id == request.scope.session_id).map(|claims| claims.id))
+    /// The named parent, where this journal knows it as a consumed turn of the same session. Its prompt is this call's.
+    fn known_parent(&mut self, bound: &Bound) -> Result<Option<Arc<Claims>>, Refusal> {
+        let Some(parent) = bound.request.parent else { return Ok(None) };
+        let turn = |claims: &Arc<Claims>| {
+            claims.kind == CallKind::Turn && claims.session_id == bound.request.scope.session_id
+        };
+        let Some(claims) = self.claims_of(parent)?.filter(turn) else { return Ok(None) };
+        same(claims.prompt_digest == bound.prompt_digest, Field::Prompt, "The prompt of its turn changed")?;
+        Ok(Some(claims))
     }
 
     /// Claims of a consumed receipt of this journal; consumed receipts never change, so they are read once.
@@ -200,7 +213,7 @@ impl Gate {
     fn issue_as(&mut self, composed: &Composed) -> Result<Receipt<Prepared>, Refusal> {
         let mut claims = composed.claims.clone();
         let wall = self.seams.clock.wall_ms();
-        claims.kid.clone_from(&self.vault.keyring().current().kid);
+        claims.kid.clone_from(&self.vault.newest_keyring()?.current().kid);
         claims.created_at = rfc3339(wall);
         claims.expires_at = rfc3339(wall.saturating_add_unsigned(VALIDITY_MS));
         claims.boot = self.seams.clock.boot_id();
@@ -236,6 +249,7 @@ impl Gate {
     ) -> Result<Receipt<Consumed>, Refusal> {
         let (signed, bytes) = receipt.signed();
         self.vault.verify(signed, bytes)?;
+        same(receipt.id() == composed.claims.id, Field::Request, "The body is another call's")?;
         self.verify_time(receipt.claims())?;
         verify_presented(receipt.claims(), &composed.plan.bound, request, &self.seams)?;
         self.verify_fresh(receipt.claims(), composed, request)?;

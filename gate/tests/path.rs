@@ -494,3 +494,72 @@ fn the_journal_holds_neither_prompt_nor_instruction_nor_claim_nor_path() {
         }
     }
 }
+
+#[test]
+fn a_body_without_a_place_for_what_must_be_injected_is_refused() {
+    let mut desk = Desk::new();
+    let mut request = desk.request("one");
+    let draft = Draft { slots: Vec::new(), ..desk.draft("one") };
+    request.client_body_digest = Digest::of(&draft.body);
+    let plan = desk.plan(&request).unwrap();
+    let outcomes: Vec<Outcome> = plan.queries().iter().map(|planned| empty(planned, &[])).collect();
+    let refusal = desk.gate.compose(plan, &outcomes, &draft, &[]).err().unwrap();
+    assert_eq!(refusal.detail, Detail::Mismatch(Field::Request));
+}
+
+#[test]
+fn a_retry_or_continuation_whose_documents_are_no_longer_in_its_body_is_refused() {
+    let mut desk = Desk::new();
+    let (first, _) = desk.turn("one");
+    desk.said.pop();
+    for kind in [CallKind::Turn, CallKind::Continuation] {
+        let mut request = desk.request("one");
+        if kind == CallKind::Turn {
+            request.retry_of = Some(first.id);
+        } else {
+            (request.kind, request.parent) = (kind, Some(first.id));
+        }
+        let draft = desk.draft("one");
+        let plan = desk.plan(&request).unwrap();
+        let refusal = desk.gate.compose(plan, &[], &draft, &[]).err().unwrap();
+        assert_eq!(refusal.detail, Detail::ConversationUnknown, "{kind:?}");
+        // The same call with its span passes, also where a new file appeared since: the next turn injects that one.
+        desk.write("CLAUDE.local.md", "new\n");
+        let plan = desk.plan(&request).unwrap();
+        let composed = desk.gate.compose(plan, &[], &draft, &desk.spans).unwrap();
+        assert_eq!(composed.claims().replayed_spans, [first.id]);
+        let states: Vec<Delivery> = composed.claims().documents.iter().map(|doc| doc.state).collect();
+        assert_eq!(states, [Delivery::Replayed, Delivery::Unverified]);
+        std::fs::remove_file(desk.project.join("CLAUDE.local.md")).unwrap();
+    }
+}
+
+#[test]
+fn a_receipt_is_not_spent_for_another_calls_body() {
+    let mut desk = Desk::new();
+    let (a, b) = (desk.request("one"), desk.request("two"));
+    let ((_, prepared_a), (composed_b, prepared_b)) = (desk.prepare(&a), desk.prepare(&b));
+    let refusal = desk.gate.consume(prepared_a, &composed_b, &a).err().unwrap();
+    assert_eq!(refusal.detail, Detail::Mismatch(Field::Request));
+    assert!(desk.gate.consume(prepared_b, &composed_b, &b).is_ok());
+}
+
+#[test]
+fn a_receipt_names_the_key_that_signed_it_after_another_process_rotated() {
+    let mut desk = Desk::new();
+    let kid = desk.home.vault().rotate_key().unwrap();
+    let (claims, _) = desk.turn("one");
+    assert_eq!(claims.kid, kid);
+}
+
+#[test]
+fn text_that_was_injected_for_another_tenant_or_user_is_never_replayed() {
+    let mut desk = Desk::new();
+    desk.turn("one");
+    let mut request = desk.request("two");
+    request.identity.tenant_id = id("another");
+    assert_eq!(desk.compose(&request).err().unwrap().detail, Detail::Mismatch(Field::Scope));
+    let mut request = desk.request("two");
+    request.identity.user_id = id("another");
+    assert_eq!(desk.compose(&request).err().unwrap().detail, Detail::Mismatch(Field::Scope));
+}
