@@ -235,6 +235,7 @@ pub(crate) fn budget(plan: &Plan, documents: &[BoundDocument]) -> Result<BoundBu
     let injected = || documents.iter().filter(|doc| doc.state == Delivery::Injected);
     let used_bytes: u64 = injected().map(|doc| doc.bytes).sum();
     if used_bytes > hard_limit_bytes {
+        let profile = plan.profile.as_ref().map(|own| format!(" --profile {}", own.id)).unwrap_or_default();
         let sizes: Vec<String> = injected().map(|doc| format!("{} {} B", doc.id, doc.bytes)).collect();
         return Err(Refusal::new(
             Detail::InstructionBytes,
@@ -243,7 +244,7 @@ pub(crate) fn budget(plan: &Plan, documents: &[BoundDocument]) -> Result<BoundBu
                 sizes.join(", ")
             ),
             format!(
-                "Shorten them, or raise your local limit: agentspine preflight-policy --set instructionBudget.hardLimitBytes={} --confirm-local-policy",
+                "Shorten them, or raise your local limit: agentspine preflight-policy --set instructionBudget.hardLimitBytes={}{profile} --confirm-local-policy",
                 used_bytes.next_power_of_two()
             ),
         ));

@@ -359,7 +359,7 @@ fn a_change_applies_only_to_the_policy_it_was_shown_for() {
 #[test]
 fn a_leftover_of_a_killed_writer_hinders_nobody() {
     let home = home();
-    fs::write(home.dir.path().join("policy.json.tmp"), b"half").unwrap();
+    fs::write(home.dir.path().join("policy.json.new"), b"half").unwrap();
     assert_eq!(home.put(&profile()), 1);
     let mut names: Vec<_> = fs::read_dir(home.dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
