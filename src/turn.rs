@@ -7,7 +7,7 @@ use agentspine_gate::recall::Outcome;
 use agentspine_gate::receipt::Admitted;
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::{Draft, Span};
-use agentspine_gate::turn::TurnRequest;
+use agentspine_gate::turn::{InstructionHost, TurnRequest};
 use agentspine_gate::{ReceiptId, Refusal, admit};
 use agentspine_recall::Providers;
 
@@ -41,12 +41,25 @@ pub(crate) struct Passed {
     pub admitted: Admitted,
     /// What its receipt binds.
     pub claims: Claims,
-    /// What the providers said.
-    pub outcomes: Vec<Outcome>,
-    /// Every instruction file looked at.
-    pub listed: Vec<Listed>,
     /// What this call added to the conversation.
     pub span: Option<Span>,
+}
+
+/// What was seen on the way, told as it is seen: a call that is refused later still shows it.
+pub(crate) enum Seen {
+    /// Every instruction file looked at.
+    Files(InstructionHost, Vec<Listed>),
+    /// What each provider said.
+    Recall(Vec<Heard>),
+}
+
+/// One provider's answer.
+#[derive(Clone)]
+pub(crate) struct Heard {
+    /// Whether its failure refuses the call.
+    pub required: bool,
+    /// What came of it.
+    pub outcome: Outcome,
 }
 
 /// Why a call did not pass.
@@ -64,19 +77,27 @@ impl From<Refusal> for Stopped {
 }
 
 /// Walks the path: bind, plan, recall, compose, issue, keep, consume, admit.
-pub(crate) async fn walk(rooms: &Rooms, call: Call, cancel: &Cancel) -> Result<Passed, Stopped> {
+pub(crate) async fn walk(
+    rooms: &Rooms,
+    call: Call,
+    tell: &(dyn Fn(Seen) + Sync),
+    cancel: &Cancel,
+) -> Result<Passed, Stopped> {
     let Call { request, draft, spans, event } = call;
     let desk = &rooms.desk;
 
     let ask = request.clone();
     let plan = desk.ask(move |at| at.gate.bind(ask).and_then(|bound| at.gate.plan(bound))).await?;
-    let listed = plan.snapshot().listed.clone();
-    let outcomes = agentspine_recall::run(plan.queries().to_vec(), &rooms.providers, cancel.listener()).await;
+    tell(Seen::Files(plan.snapshot().host, plan.snapshot().listed.clone()));
+    let queries = plan.queries().to_vec();
+    let required: Vec<bool> = queries.iter().map(|query| query.provider.required).collect();
+    let outcomes = agentspine_recall::run(queries, &rooms.providers, cancel.listener()).await;
+    let heard = required.into_iter().zip(outcomes.iter().cloned());
+    tell(Seen::Recall(heard.map(|(required, outcome)| Heard { required, outcome }).collect()));
 
-    let heard = outcomes.clone();
     let (composed, prepared) = desk
         .ask(move |at| {
-            let composed = at.gate.compose(plan, &heard, &draft, &spans)?;
+            let composed = at.gate.compose(plan, &outcomes, &draft, &spans)?;
             let prepared = at.gate.issue(&composed)?;
             Ok((composed, prepared))
         })
@@ -98,5 +119,5 @@ pub(crate) async fn walk(rooms: &Rooms, call: Call, cancel: &Cancel) -> Result<P
             admit(consumed, composed)
         })
         .await?;
-    Ok(Passed { admitted, claims, outcomes, listed, span })
+    Ok(Passed { admitted, claims, span })
 }

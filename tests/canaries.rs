@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::fake_model::{Answer, End};
 use crate::support::law::law;
 use crate::support::live::Live;
-use crate::support::server::Server;
+use crate::support::served::Served;
 use crate::support::{Home, Run};
 
 const KEY: &str = "sk-canarykey-0123456789abcdef";
@@ -48,7 +48,7 @@ fn told_nothing(run: &Run, allowed: &[&str]) {
 
 #[test]
 fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
-    let (home, server) = (Home::new(), Server::start([]));
+    let (home, server) = (Home::new(), Served::start([]));
     home.write("src/project/CLAUDE.md", &format!("The word is {INSTRUCTION}.\n"));
     let config = format!("[http]\nproxy = \"{}\"\nallow_plain = true\n", server.base());
     home.write(".config/agentspine/config.toml", &config);
@@ -132,7 +132,7 @@ fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
 }
 
 /// The law with the proxy's requests, whose receipts name the far endpoint; every receipt's id.
-fn law_of(home: &Home, server: &Server) -> Vec<String> {
+fn law_of(home: &Home, server: &Served) -> Vec<String> {
     let receipts = crate::support::law::law_through(home, server, "http://models.example");
     assert_eq!(receipts.iter().filter(|receipt| receipt.is_consumed()).count(), server.requests().len());
     receipts.iter().map(|receipt| receipt.id().to_owned()).collect()
@@ -154,7 +154,7 @@ fn a_key_is_neither_kept_nor_shown_nor_given_to_a_provider() {
     let file = home.write("policy.json", &profile.to_string());
     let stored = home.run(&["preflight-policy", file.to_str().unwrap(), "--confirm-local-policy"]);
     assert_eq!(stored.code, 0, "{}{}", stored.out, stored.err);
-    let server = Server::start([Answer::text(&["never"])]);
+    let server = Served::start([Answer::text(&["never"])]);
     let mut command = home.chat(&server.anthropic(), &["--json", "-p", PROMPT]);
     let run = Run::of(command.env("ANTHROPIC_API_KEY", KEY).env("AGENTSPINE_API_KEY", KEY).output().unwrap());
     assert_eq!(run.code, 11, "{}", run.err);

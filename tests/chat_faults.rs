@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::fake_model::{Answer, End};
 use crate::support::law::law;
 use crate::support::live::Live;
-use crate::support::server::Server;
+use crate::support::served::Served;
 use crate::support::{Home, Run};
 
 /// An error body of both dialects.
@@ -49,7 +49,7 @@ fn an_error_status_is_told_once_with_its_wait_and_is_never_tried_again_by_us() {
         ]
     };
     let script = || cases().into_iter().map(|(answer, _, _)| answer).collect();
-    for (server, model) in Server::of_each_dialect(script) {
+    for (server, model) in Served::of_each_dialect(script) {
         let home = Home::new();
         for (_, words, _) in cases() {
             let run = home.ask(&model, "hi");
@@ -75,7 +75,7 @@ fn a_cut_stream_ends_with_21_and_what_came_is_kept() {
             Answer::text(&["whole"]),
         ]
     };
-    for (server, model) in Server::of_each_dialect(script) {
+    for (server, model) in Served::of_each_dialect(script) {
         let home = Home::new();
         let cut = home.ask(&model, "one");
         assert_eq!((cut.code, cut.out.as_str()), (21, "half an answer\n"), "{}", cut.err);
@@ -126,11 +126,11 @@ fn without_a_server_nothing_was_sent_and_the_receipt_says_so() {
 fn a_redirect_is_never_followed_and_the_key_stays_where_it_was_sent() {
     const KEY: &str = "sk-canary-0123456789abcdef";
     let home = Home::new();
-    let elsewhere = Server::start([]);
+    let elsewhere = Served::start([]);
     let to = format!("{}/v1/chat/completions", elsewhere.base());
     let statuses = [301, 302, 303, 307, 308].map(|status| Answer::status(status, &[("location", &to)], ""));
     // A forward proxy on this machine stands in for a host elsewhere: only such a host is sent a key.
-    let proxy = Server::start(statuses);
+    let proxy = Served::start(statuses);
     let config = format!("[http]\nproxy = \"{}\"\nallow_plain = true\n", proxy.base());
     home.write(".config/agentspine/config.toml", &config);
     for _ in 0..5 {
@@ -150,7 +150,7 @@ fn a_redirect_is_never_followed_and_the_key_stays_where_it_was_sent() {
 fn a_key_that_a_server_throws_back_is_not_shown() {
     const KEY: &str = "sk-canary-0123456789abcdef";
     let home = Home::new();
-    let proxy = Server::start([error(401, &format!("Incorrect API key provided: {KEY}")), error(400, KEY)]);
+    let proxy = Served::start([error(401, &format!("Incorrect API key provided: {KEY}")), error(400, KEY)]);
     let config = format!("[http]\nproxy = \"{}\"\nallow_plain = true\n", proxy.base());
     home.write(".config/agentspine/config.toml", &config);
     for flags in [&["-p", "hi"][..], &["--json", "-p", "hi"]] {
@@ -163,7 +163,7 @@ fn a_key_that_a_server_throws_back_is_not_shown() {
 
 #[test]
 fn retry_makes_the_same_call_again_with_a_new_receipt() {
-    for (server, model) in Server::of_each_dialect(|| vec![busy(429), busy(529), Answer::text(&["finally"])])
+    for (server, model) in Served::of_each_dialect(|| vec![busy(429), busy(529), Answer::text(&["finally"])])
     {
         let home = Home::new();
         home.write("src/project/CLAUDE.md", "Rule.\n");
@@ -188,7 +188,7 @@ fn retry_after_a_failed_continuation_makes_that_continuation_again() {
         let call = Answer::tool("call_1", "memory_search", json!({ "query": "x" }));
         vec![call, busy(529), Answer::text(&["done"]), Answer::text(&["more"])]
     };
-    for (server, model) in Server::of_each_dialect(script) {
+    for (server, model) in Served::of_each_dialect(script) {
         let home = Home::new();
         home.write("src/project/CLAUDE.md", "Rule.\n");
         let flags = ["chat", "--instruction-host", "claude", "--model", &model, "--plain"];
@@ -206,7 +206,7 @@ fn retry_after_a_failed_continuation_makes_that_continuation_again() {
 
 #[test]
 fn retry_without_a_failed_call_says_so_and_calls_nobody() {
-    let (server, home) = (Server::start([busy(429), Answer::text(&["b"])]), Home::new());
+    let (server, home) = (Served::start([busy(429), Answer::text(&["b"])]), Home::new());
     let model = server.chat();
     let flags = ["chat", "--instruction-host", "claude", "--model", &model, "--plain"];
     let run = home.run_with_stdin(&flags, "/retry\na\nb\n/retry\n");
@@ -216,25 +216,29 @@ fn retry_without_a_failed_call_says_so_and_calls_nobody() {
 }
 
 #[test]
-fn a_prompt_whose_call_failed_may_be_typed_again_and_carries_what_changed() {
-    for (server, model) in Server::of_each_dialect(|| vec![busy(429), Answer::text(&["yes"])]) {
+fn a_prompt_whose_call_failed_may_be_typed_again_and_is_a_retry_of_that_call() {
+    for (server, model) in Served::of_each_dialect(|| vec![busy(429), Answer::text(&["yes"])]) {
         let home = Home::new();
         home.write("src/project/CLAUDE.md", "Old rule.\n");
+        let old = |receipt: &crate::support::law::Shown| receipt.claims()["documents"][0]["sha256"].clone();
         assert_eq!(home.ask(&model, "the same words").code, 20);
         home.write("src/project/CLAUDE.md", "New rule.\n");
         let again = home.ask_on(&model, "the same words");
         assert_eq!((again.code, again.out.as_str()), (0, "yes\n"), "{}", again.err);
-        law(&home, &[&server]);
-        let body = server.bodies().pop().unwrap();
-        assert!(body.contains("New rule.") && !body.contains("Old rule."), "{body}");
-        assert_eq!(body.matches("the same words").count(), 1);
+        let receipts = law(&home, &[&server]);
+        assert_eq!(receipts[1].text("retryOf"), receipts[0].id());
+        // The same body with the same spans; that a file has changed since is bound and shown.
+        assert_eq!(receipts[1].documents(), [("claude:project/CLAUDE.md", "replayed")]);
+        assert_eq!(receipts[1].claims()["documents"][0]["changedSinceParent"], true);
+        assert_ne!(old(&receipts[0]), old(&receipts[1]));
+        assert_eq!(server.requests()[0].body, server.requests()[1].body);
     }
 }
 
 #[test]
 fn an_interrupt_in_the_middle_of_an_answer_ends_with_130_and_keeps_what_came() {
     let script = || vec![Answer::cut(&["so far"], End::Hang), Answer::text(&["next"])];
-    for (server, model) in Server::of_each_dialect(script) {
+    for (server, model) in Served::of_each_dialect(script) {
         let home = Home::new();
         let mut live = Live::ask(&mut home.chat(&model, &["-p", "go"]));
         live.until("so far");
@@ -251,7 +255,7 @@ fn an_interrupt_in_the_middle_of_an_answer_ends_with_130_and_keeps_what_came() {
 
 #[test]
 fn an_interrupt_before_the_first_byte_leaves_the_outcome_unknown() {
-    let (server, home) = (Server::start([Answer::Hang]), Home::new());
+    let (server, home) = (Served::start([Answer::Hang]), Home::new());
     let live = Live::ask(&mut home.chat(&server.anthropic(), &["-p", "go"]));
     server.arrived();
     live.interrupt();
@@ -271,7 +275,7 @@ fn an_interrupt_before_the_first_byte_leaves_the_outcome_unknown() {
 
 #[test]
 fn an_interrupt_between_two_lines_ends_a_plain_chat() {
-    let (server, home) = (Server::start([Answer::text(&["one"])]), Home::new());
+    let (server, home) = (Served::start([Answer::text(&["one"])]), Home::new());
     let mut live = Live::start(&mut home.chat(&server.chat(), &["--plain"]));
     live.send("hi");
     live.until("one\n");
@@ -284,7 +288,7 @@ fn an_interrupt_between_two_lines_ends_a_plain_chat() {
 #[test]
 fn an_interrupt_stops_one_turn_of_a_plain_chat_and_the_next_line_is_read() {
     let (server, home) =
-        (Server::start([Answer::cut(&["half"], End::Hang), Answer::text(&["two"])]), Home::new());
+        (Served::start([Answer::cut(&["half"], End::Hang), Answer::text(&["two"])]), Home::new());
     let mut live = Live::start(&mut home.chat(&server.chat(), &["--plain"]));
     live.send("a");
     live.until("half");
@@ -301,7 +305,7 @@ fn an_interrupt_stops_one_turn_of_a_plain_chat_and_the_next_line_is_read() {
 fn head_gets_its_line_and_nobody_complains() {
     let many = vec!["line of text\n".repeat(64); 4096];
     for flags in [&["-p", "go"][..], &["--json", "-p", "go"], &["--plain"]] {
-        let (server, home) = (Server::start([Answer::Text(many.clone())]), Home::new());
+        let (server, home) = (Served::start([Answer::Text(many.clone())]), Home::new());
         let mut live = Live::start(&mut home.chat(&server.anthropic(), flags));
         match flags {
             ["--plain"] => live.send("go"),
@@ -319,7 +323,7 @@ fn head_gets_its_line_and_nobody_complains() {
 
 #[test]
 fn a_process_killed_before_the_answer_leaves_a_spent_receipt_and_nothing_is_sent_again() {
-    for (server, model) in Server::of_each_dialect(|| vec![Answer::Hang, Answer::text(&["fresh"])]) {
+    for (server, model) in Served::of_each_dialect(|| vec![Answer::Hang, Answer::text(&["fresh"])]) {
         let home = Home::new();
         home.write("src/project/CLAUDE.md", "Rule.\n");
         let live = Live::ask(&mut home.chat(&model, &["-p", "lost words"]));

@@ -3,13 +3,13 @@
 use crate::support::fake_model::{Answer, End};
 use crate::support::law::law;
 use crate::support::live::Live;
-use crate::support::server::Server;
+use crate::support::served::Served;
 use crate::support::{Home, Run};
 
 #[test]
 fn two_identical_prompts_in_a_row_both_work() {
     let script = || (1..=5).map(|n| Answer::text(&[&format!("answer {n}")])).collect();
-    for (server, model) in Server::of_each_dialect(script) {
+    for (server, model) in Served::of_each_dialect(script) {
         let home = Home::new();
         home.write("src/project/CLAUDE.md", "Rule.\n");
         let flags = ["chat", "--instruction-host", "claude", "--model", &model, "--plain"];
@@ -27,7 +27,7 @@ fn two_identical_prompts_in_a_row_both_work() {
 #[test]
 fn after_a_restart_the_next_turn_has_a_fresh_receipt_and_the_spans_are_replayed() {
     let script = || vec![Answer::text(&["one"]), Answer::text(&["two"]), Answer::text(&["three"])];
-    for (server, model) in Server::of_each_dialect(script) {
+    for (server, model) in Served::of_each_dialect(script) {
         let home = Home::new();
         home.write(".claude/CLAUDE.md", "Mine.\n");
         home.write("src/project/CLAUDE.md", "Ours.\n");
@@ -56,7 +56,7 @@ fn after_a_restart_the_next_turn_has_a_fresh_receipt_and_the_spans_are_replayed(
 #[test]
 fn a_file_changed_added_or_removed_between_two_turns_is_in_the_next_one() {
     let script = || (0..4).map(|_| Answer::text(&["ok"])).collect();
-    for (server, model) in Server::of_each_dialect(script) {
+    for (server, model) in Served::of_each_dialect(script) {
         let home = Home::new();
         home.write("src/project/CLAUDE.md", "Version one.\n");
         home.ask(&model, "1");
@@ -88,7 +88,7 @@ fn a_file_changed_added_or_removed_between_two_turns_is_in_the_next_one() {
 #[test]
 fn a_session_has_one_process_at_a_time_and_the_other_is_told() {
     let (server, home) =
-        (Server::start([Answer::text(&["zero"]), Answer::cut(&["one"], End::Hang)]), Home::new());
+        (Served::start([Answer::text(&["zero"]), Answer::cut(&["one"], End::Hang)]), Home::new());
     let model = server.anthropic();
     home.ask(&model, "0");
     let mut first = Live::start(&mut home.chat(&model, &["--continue", "--plain"]));
@@ -119,7 +119,7 @@ fn a_session_has_one_process_at_a_time_and_the_other_is_told() {
 
 #[test]
 fn a_new_session_is_nobody_elses_either_and_a_killed_owner_holds_nothing() {
-    let (server, home) = (Server::start([Answer::Hang, Answer::text(&["mine now"])]), Home::new());
+    let (server, home) = (Served::start([Answer::Hang, Answer::text(&["mine now"])]), Home::new());
     let model = server.chat();
     let first = Live::ask(&mut home.chat(&model, &["--session", "s-new", "-p", "1"]));
     server.arrived();
@@ -140,7 +140,7 @@ fn a_new_session_is_nobody_elses_either_and_a_killed_owner_holds_nothing() {
 
 #[test]
 fn many_processes_that_continue_one_session_never_spend_a_receipt_twice() {
-    let server = Server::start((0..9).map(|n| Answer::text(&[&format!("answer {n}")])));
+    let server = Served::start((0..9).map(|n| Answer::text(&[&format!("answer {n}")])));
     let (home, model) = (Home::new(), server.anthropic());
     home.ask(&model, "first");
     let start = |n: usize| Live::ask(&mut home.chat(&model, &["--continue", "-p", &format!("prompt {n}")]));
@@ -158,7 +158,7 @@ fn many_processes_that_continue_one_session_never_spend_a_receipt_twice() {
 
 #[test]
 fn many_new_sessions_at_once_all_pass() {
-    let server = Server::start((0..8).map(|_| Answer::text(&["ok"])));
+    let server = Served::start((0..8).map(|_| Answer::text(&["ok"])));
     let (home, model) = (Home::new(), server.chat());
     home.write("src/project/CLAUDE.md", "Rule.\n");
     let start = |n: usize| Live::ask(&mut home.chat(&model, &["-p", &format!("prompt {n}")]));
@@ -171,7 +171,7 @@ fn many_new_sessions_at_once_all_pass() {
 
 #[test]
 fn a_deleted_session_is_gone_and_its_receipts_stay() {
-    let (server, home) = (Server::start([Answer::text(&["canary-answer"])]), Home::new());
+    let (server, home) = (Served::start([Answer::text(&["canary-answer"])]), Home::new());
     let model = server.chat();
     home.write("src/project/CLAUDE.md", "canary-rule\n");
     Run::of(home.chat(&model, &["--session", "s-gone", "-p", "canary-prompt"]).output().unwrap());
@@ -188,7 +188,7 @@ fn a_deleted_session_is_gone_and_its_receipts_stay() {
 
 #[test]
 fn a_resumed_session_keeps_its_instruction_host_and_resume_without_an_id_lists() {
-    let (server, home) = (Server::start([Answer::text(&["a"]), Answer::text(&["b"])]), Home::new());
+    let (server, home) = (Served::start([Answer::text(&["a"]), Answer::text(&["b"])]), Home::new());
     let model = server.chat();
     home.write("src/project/AGENTS.md", "For agents.\n");
     let run = |args: &[&str]| home.run(&[&["chat", "--model", &model], args].concat());

@@ -41,6 +41,11 @@ pub(crate) struct Additions<'a> {
 }
 
 impl Additions<'_> {
+    /// Whether the call adds nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.has_user_level() && self.items.is_empty()
+    }
+
     fn has_user_level(&self) -> bool {
         !(self.documents.is_empty()
             && self.withdrawn_documents.is_empty()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::brief::{self, Additions, Fence, NewDocument, NewItem};
 use crate::failure::{Code, Detail, Field, Refusal};
 use crate::held::{Held, Replay};
-use crate::ids::{Digest, ReceiptId};
+use crate::ids::Digest;
 use crate::instructions::Document;
 use crate::mac::MacKey;
 use crate::plan::Plan;
@@ -50,9 +50,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) draft: &'a Draft,
     pub(crate) replays: Vec<Replay<'a>>,
     pub(crate) fence_key: &'a MacKey,
-    pub(crate) parent: Option<ReceiptId>,
-    /// The call whose injected text this one must still carry: the one it repeats, else its parent.
-    pub(crate) earlier: Option<Arc<Claims>>,
+    pub(crate) parent: Option<Arc<Claims>>,
     pub(crate) journal_id: &'a str,
 }
 
@@ -60,18 +58,18 @@ pub(crate) struct Inputs<'a> {
 pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refusal> {
     let held = Held::read(&inputs.replays);
     let injects = plan.injects();
-    let documents = bind_documents(&plan, &held, &inputs.draft.present, injects);
+    let known = !inputs.replays.is_empty();
+    let bind = |doc| bind_document(doc, &held, &inputs.draft.present, injects, known);
+    let documents: Vec<BoundDocument> = plan.snapshot.documents.iter().map(bind).collect();
     let remember = bind_remember(&plan.active, &held, injects);
-    if !injects {
-        still_there(&plan, inputs.earlier.as_deref(), &documents, &remember)?;
-    }
+    known_conversation(&plan, inputs.parent.as_deref(), &documents, &remember)?;
     let pairs = pair(&plan.planned, inputs.outcomes)?;
     let selection = select(&pairs, plan.recall_budget(), &held.items)?;
     let budget = budget(&plan, &documents)?;
 
     let additions = additions(&plan, &documents, &remember, &selection, &held, injects);
     let withdrawn = [additions.withdrawn_documents.clone(), additions.withdrawn_remember.clone()].concat();
-    let span = if injects { new_span(&plan, inputs, &additions)? } else { None };
+    let span = new_span(&plan, inputs, &additions)?;
     let body = body(inputs, span.as_ref())?;
     let providers =
         pairs.iter().map(|(planned, outcome)| bind_provider(planned, outcome, &selection)).collect();
@@ -79,11 +77,6 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     let claims = claims(&plan, inputs, parts, &body, span.as_ref());
     drop(additions);
     Ok(Composed { plan, body, claims, span })
-}
-
-fn bind_documents(plan: &Plan, held: &Held, present: &[Digest], injects: bool) -> Vec<BoundDocument> {
-    let known = !held.documents.is_empty();
-    plan.snapshot.documents.iter().map(|doc| bind_document(doc, held, present, injects, known)).collect()
 }
 
 fn bind_document(
@@ -121,34 +114,33 @@ fn bind_document(
     }
 }
 
-/// A call that injects nothing carries what its conversation was given: all that the earlier call had, or everything
-/// where that call was not seen here. What appeared since waits for the next turn. A side call may do without.
-fn still_there(
+/// A call that adds nothing must hold everything mandatory already. Only a continuation may lack what appeared since its
+/// turn; the next turn injects that.
+fn known_conversation(
     plan: &Plan,
-    earlier: Option<&Claims>,
+    parent: Option<&Claims>,
     documents: &[BoundDocument],
     remember: &[BoundRemember],
 ) -> Result<(), Refusal> {
-    let missing = |state| state == Delivery::Unverified;
+    let (lacks, strict) =
+        (|state| state == Delivery::Unverified, plan.bound.request.kind != CallKind::Continuation);
     let had_document = |now: &&BoundDocument| {
-        let was = |old: &BoundDocument| old.id == now.id && !missing(old.state);
-        earlier.is_none_or(|claims| claims.documents.iter().any(was))
+        let was = |old: &BoundDocument| old.id == now.id && !lacks(old.state);
+        strict || parent.is_none_or(|turn| turn.documents.iter().any(was))
     };
     let had_rule = |now: &&BoundRemember| {
-        let was = |old: &BoundRemember| old.id == now.id && !missing(old.state);
-        earlier.is_some_and(|claims| claims.must_remember.iter().any(was))
+        let was = |old: &BoundRemember| old.id == now.id && !lacks(old.state);
+        strict || parent.is_some_and(|turn| turn.must_remember.iter().any(was))
     };
-    let document = documents.iter().filter(|doc| missing(doc.state)).find(had_document);
-    let rule = remember.iter().filter(|entry| missing(entry.state)).find(had_rule);
-    let lost = document.map(|doc| doc.id.as_str()).or(rule.map(|entry| entry.id.as_str()));
-    match lost.filter(|_| plan.bound.request.kind != CallKind::Side) {
-        None => Ok(()),
-        Some(id) => Err(Refusal::new(
-            Detail::ConversationUnknown,
-            format!("This call goes on with a conversation that {id} is not in."),
-            "Send a new message: the next turn injects what is missing.",
-        )),
-    }
+    let document = documents.iter().filter(|doc| lacks(doc.state)).find(had_document);
+    let rule = remember.iter().filter(|entry| lacks(entry.state)).find(had_rule);
+    let missing = document.map(|doc| doc.id.as_str()).or(rule.map(|entry| entry.id.as_str()));
+    let Some(missing) = missing.filter(|_| plan.bound.request.kind != CallKind::Side) else { return Ok(()) };
+    Err(Refusal::new(
+        Detail::ConversationUnknown,
+        format!("This call goes on with a conversation that is not kept here whole: {missing} is not in it."),
+        "Send a new message: the next turn injects what is missing.",
+    ))
 }
 
 fn bind_remember(active: &[Active], held: &Held, injects: bool) -> Vec<BoundRemember> {
@@ -293,15 +285,23 @@ fn additions<'a>(
     }
 }
 
-/// The span of this call, at the newest slot; a draft without one cannot carry what must be injected.
+/// The span of what this call adds; `None` where it adds nothing. Without a place for it there is no call.
 fn new_span(plan: &Plan, inputs: &Inputs<'_>, additions: &Additions<'_>) -> Result<Option<Span>, Refusal> {
-    let conversation = plan.bound.request.scope.session_id.as_str();
-    let slot = inputs.draft.slots.last();
-    let place = slot.map_or_else(|| Place::start(conversation), |slot| slot.place);
-    match brief::render(additions, &Fence { key: inputs.fence_key, conversation, place }) {
-        Some(_) if slot.is_none() => Err(broken_draft()),
-        text => Ok(text.map(|text| Span { place, receipt: plan.bound.id, text })),
+    if additions.is_empty() {
+        return Ok(None);
     }
+    let place: Place = inputs.draft.slots.last().ok_or_else(broken)?.place;
+    let conversation = plan.bound.request.scope.session_id.as_str();
+    let text = brief::render(additions, &Fence { key: inputs.fence_key, conversation, place });
+    Ok(text.map(|text| Span { place, receipt: plan.bound.id, text }))
+}
+
+fn broken() -> Refusal {
+    Refusal::new(
+        Detail::Mismatch(Field::Request),
+        "The request could not be put together: the draft's slots do not fit its body.",
+        "This is a defect of agentspine; please report it with: agentspine doctor --json",
+    )
 }
 
 fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
@@ -309,7 +309,7 @@ fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
     let mut texts: Vec<(usize, &str)> =
         inputs.replays.iter().map(|r| (r.slot, r.span.text.as_str())).collect();
     texts.extend(span.map(|span| (last, span.text.as_str())));
-    let body = inputs.draft.splice(&texts).map_err(|_| broken_draft())?;
+    let body = inputs.draft.splice(&texts).map_err(|_| broken())?;
     if body.len() > REQUEST_BYTES_MAX {
         return Err(Refusal::new(
             Detail::RequestBytes,
@@ -317,16 +317,8 @@ fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
             "Start a new session: agentspine chat",
         ));
     }
-    serde_json::from_slice::<serde::de::IgnoredAny>(&body).map_err(|_| broken_draft())?;
+    serde_json::from_slice::<serde::de::IgnoredAny>(&body).map_err(|_| broken())?;
     Ok(body)
-}
-
-fn broken_draft() -> Refusal {
-    Refusal::new(
-        Detail::Mismatch(Field::Request),
-        "The request could not be put together: the draft's slots do not fit its body.",
-        "This is a defect of agentspine; please report it with: agentspine doctor --json",
-    )
 }
 
 struct Parts {
@@ -359,7 +351,7 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         group_id: scope.group_id.clone(),
         cwd_digest: plan.bound.cwd_digest,
         kind: request.kind,
-        parent: inputs.parent,
+        parent: inputs.parent.as_ref().map(|turn| turn.id),
         retry_of: request.retry_of,
         delivery_id: request.delivery_id.clone(),
         prompt_digest: plan.bound.prompt_digest,

@@ -25,6 +25,9 @@ use crate::span::{Draft, Span};
 use crate::state_dir::StateDir;
 use crate::turn::{Bound, CallKind, PROMPT_BYTES_MAX, TurnRequest};
 
+/// Claims of consumed receipts kept in memory, a few KiB each; beyond that they are read from the journal again.
+const CLAIMS_KEPT_MAX: usize = 4096;
+
 /// What became of an admitted call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOutcome {
@@ -69,12 +72,14 @@ impl Gate {
 
     fn bind_as(&mut self, id: ReceiptId, mut request: TurnRequest) -> Result<Bound, Refusal> {
         let speaks = matches!(request.kind, CallKind::Turn | CallKind::Continuation);
-        if speaks && request.prompt.trim().is_empty() || request.prompt.len() > PROMPT_BYTES_MAX {
-            return Err(Refusal::new(
-                Detail::Prompt,
-                format!("A prompt has 1 to {PROMPT_BYTES_MAX} bytes; this one has {}.", request.prompt.len()),
-                "Shorten the message and send again.",
-            ));
+        if speaks && request.prompt.trim().is_empty() {
+            let advice = "Write a message and send it.";
+            return Err(Refusal::new(Detail::Prompt, "The message is blank.", advice));
+        }
+        if request.prompt.len() > PROMPT_BYTES_MAX {
+            let bytes = request.prompt.len();
+            let message = format!("The message has {bytes} bytes; at most {PROMPT_BYTES_MAX} fit.");
+            return Err(Refusal::new(Detail::Prompt, message, "Shorten the message and send again."));
         }
         let cwd = canonical_cwd(&self.seams, &request.cwd)?;
         let cwd_digest = Digest::of(cwd.as_os_str().as_encoded_bytes());
@@ -89,14 +94,33 @@ impl Gate {
         self.read(bound).map_err(|refusal| self.refuse(id, &request, refusal))
     }
 
-    fn read(&mut self, bound: Bound) -> Result<Plan, Refusal> {
+    fn read(&mut self, mut bound: Bound) -> Result<Plan, Refusal> {
         let instruction_host = bound.request.instruction_host.ok_or_else(host_unbound)?;
         let (policy_revision, profile) = self.profile(&bound.request)?;
         let snapshot = self.snapshot(&bound.request, &bound.cwd, profile.as_ref())?;
         let active = self.active(&bound.request)?;
         remember::fits_budget(&active)?;
+        bound.request.retry_of = self.unchanged(bound.request.retry_of, &snapshot, &active)?;
         let planned = plan::providers(&bound, profile.as_ref())?;
         Ok(Plan { bound, instruction_host, snapshot, policy_revision, profile, active, planned })
+    }
+
+    /// The repeated call, where files and rules still are what it bound. Else this is a turn of its own, which asks the
+    /// providers and injects what changed: a repetition adds nothing to the body.
+    fn unchanged(
+        &mut self,
+        repeated: Option<ReceiptId>,
+        snapshot: &Snapshot,
+        active: &[Active],
+    ) -> Result<Option<ReceiptId>, Refusal> {
+        let Some(repeated) = repeated else { return Ok(None) };
+        let same = self.claims_of(repeated)?.is_some_and(|claims| {
+            let documents = claims.documents.iter().map(|doc| (&doc.id, doc.sha256));
+            let rules = claims.must_remember.iter().map(|entry| (&entry.id, entry.version));
+            documents.eq(snapshot.documents.iter().map(|doc| (&doc.id, doc.sha256)))
+                && rules.eq(active.iter().map(|entry| (&entry.id, entry.version)))
+        });
+        Ok(same.then_some(repeated))
     }
 
     fn profile(&self, request: &TurnRequest) -> Result<(u64, Option<Profile>), Refusal> {
@@ -155,14 +179,12 @@ impl Gate {
         let replays =
             held::replays(draft, spans, plan.injects(), &request.identity, |id| self.claims_of(id))?;
         let parent = self.known_parent(&plan.bound)?;
-        let repeated = request.retry_of.map_or(Ok(None), |id| self.claims_of(id))?;
         let inputs = Inputs {
             outcomes,
             draft,
             replays,
             fence_key: &self.fence_key,
-            parent: parent.as_ref().map(|claims| claims.id),
-            earlier: repeated.or(parent),
+            parent,
             journal_id: self.vault.journal_id(),
         };
         compose::compose(plan, &inputs)
@@ -179,14 +201,17 @@ impl Gate {
         Ok(self.claims_of(earlier)?.filter(same).map(|claims| claims.id))
     }
 
-    /// The named parent, where this journal knows it as a consumed turn of the same session. Its prompt is this call's.
+    /// The named parent, where this journal knows it as a consumed turn (or subagent's call) of the same session. Its
+    /// prompt is this call's.
     fn known_parent(&mut self, bound: &Bound) -> Result<Option<Arc<Claims>>, Refusal> {
         let Some(parent) = bound.request.parent else { return Ok(None) };
-        let turn = |claims: &Arc<Claims>| {
-            claims.kind == CallKind::Turn && claims.session_id == bound.request.scope.session_id
+        let fits = |claims: &Arc<Claims>| {
+            let speaks = matches!(claims.kind, CallKind::Turn | CallKind::Subagent);
+            speaks && claims.session_id == bound.request.scope.session_id
         };
-        let Some(claims) = self.claims_of(parent)?.filter(turn) else { return Ok(None) };
-        same(claims.prompt_digest == bound.prompt_digest, Field::Prompt, "The prompt of its turn changed")?;
+        let Some(claims) = self.claims_of(parent)?.filter(fits) else { return Ok(None) };
+        let prompt = claims.prompt_digest.is_none() || claims.prompt_digest == bound.prompt_digest;
+        same(prompt, Field::Prompt, "The prompt of its turn changed")?;
         Ok(Some(claims))
     }
 
@@ -200,6 +225,9 @@ impl Gate {
         };
         let Some(claims) = claims_in(&record) else { return Ok(None) };
         let claims = Arc::new(claims);
+        if self.claims.len() == CLAIMS_KEPT_MAX {
+            self.claims.clear();
+        }
         self.claims.insert(id, Arc::clone(&claims));
         Ok(Some(claims))
     }
@@ -360,8 +388,7 @@ impl Gate {
     }
 
     fn void_row(&mut self, id: ReceiptId, refusal: &Refusal) {
-        let spent = matches!(refusal.detail, Detail::Consumed);
-        if !spent {
+        if !matches!(refusal.detail, Detail::Consumed | Detail::JournalBusy) {
             let body = json!({ "reason": refusal.key() });
             // The refusal itself is what the person sees; a journal that cannot take this row refuses every later call.
             let _ = self.vault.append(RowKind::Void, Some(id), &body);
@@ -379,7 +406,10 @@ impl Gate {
             "instructionHost": request.instruction_host.map(crate::turn::InstructionHost::as_str),
             "sessionId": request.scope.session_id,
         });
-        let _ = self.vault.append(RowKind::Refused, Some(id), &body);
+        // Waiting for the same lock once more would only keep the person waiting; nobody holds the receipt any more.
+        if refusal.detail != Detail::JournalBusy {
+            let _ = self.vault.append(RowKind::Refused, Some(id), &body);
+        }
         refusal
     }
 }

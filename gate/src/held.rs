@@ -1,13 +1,13 @@
 //! What a conversation already holds: read from the receipts of the spans that its next request replays.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::failure::{Detail, Field, Refusal};
 use crate::ids::{Digest, Id, ReceiptId};
 use crate::receipt::claims::{Claims, Delivery};
 use crate::select::HeldItem;
-use crate::span::{Draft, Span};
+use crate::span::{Draft, Place, Span};
 use crate::turn::Identity;
 
 /// A span to replay: its slot, the span, and what its receipt says is in it.
@@ -67,9 +67,10 @@ pub(crate) fn replays<'a>(
     mut claims_of: impl FnMut(ReceiptId) -> Result<Option<Arc<Claims>>, Refusal>,
 ) -> Result<Vec<Replay<'a>>, Refusal> {
     let mut found = Vec::new();
+    let at: HashMap<Place, &Span> = spans.iter().map(|span| (span.place, span)).collect();
     let old_slots = draft.slots.len().saturating_sub(usize::from(injects));
     for (slot, place) in draft.slots.iter().map(|slot| slot.place).enumerate().take(old_slots) {
-        let Some(span) = spans.iter().find(|span| span.place == place) else { continue };
+        let Some(span) = at.get(&place).copied() else { continue };
         let Some(claims) = claims_of(span.receipt)? else { continue };
         if claims.briefing_digest != Some(Digest::of(span.text.as_bytes())) {
             return Err(altered(span.receipt));

@@ -107,9 +107,10 @@ fn items(outcome: &Outcome) -> &[Item] {
     outcome.result.as_ref().map_or(&[], |answer| &answer.items)
 }
 
-/// The shape under which near-duplicates meet: letters and digits only, lower case.
+/// The shape under which near-duplicates meet: letters and digits only, lower case; a claim without any is itself.
 fn fold(claim: &str) -> String {
-    claim.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    let folded: String = claim.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    if folded.is_empty() { claim.to_owned() } else { folded }
 }
 
 fn too_large(bytes: usize) -> Refusal {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agentspine_gate::os_fs::OsFs;
+use agentspine_gate::policy::PolicyStore;
 use agentspine_gate::recall::{Item, Outcome, Planned, ProviderFailure};
 use agentspine_gate::receipt::claims::{Delivery, DocumentNote};
 use agentspine_gate::seams::{Fs, Kind, ReadError, ReadFile};
@@ -457,6 +458,22 @@ fn documents_over_the_hard_limit_are_refused_with_sizes_and_the_command() {
 }
 
 #[test]
+fn the_command_that_raises_the_limit_names_the_profile_that_applies() {
+    let mut desk = Desk::new();
+    let profile = serde_json::json!({
+        "id": "work", "agentId": "host-agent:default", "host": "agentspine", "profileId": "default",
+        "tenantId": "local-tenant", "enabled": true
+    });
+    let store = PolicyStore::new(&desk.home.dir.gate_dir());
+    store.apply(store.propose(profile.to_string().as_bytes()).unwrap(), common::WALL_MS).unwrap();
+    desk.write("CLAUDE.md", &"x".repeat(17_000));
+    let request = desk.request("one");
+    let refusal = desk.compose(&request).err().unwrap();
+    let command = "--set instructionBudget.hardLimitBytes=32768 --profile work --confirm-local-policy";
+    assert!(refusal.advice.ends_with(command), "{}", refusal.advice);
+}
+
+#[test]
 fn confirmed_rules_are_injected_once_and_withdrawn_when_purged() {
     let mut desk = Desk::new();
     let rule = remember(&mut desk, "Never push on Fridays.");
@@ -496,42 +513,39 @@ fn the_journal_holds_neither_prompt_nor_instruction_nor_claim_nor_path() {
 }
 
 #[test]
-fn a_body_without_a_place_for_what_must_be_injected_is_refused() {
+fn a_continuation_whose_turns_text_is_no_longer_in_its_body_is_refused() {
     let mut desk = Desk::new();
+    let rule = remember(&mut desk, "Never push on Fridays.");
+    let (first, _) = desk.turn("one");
+    desk.said.pop();
     let mut request = desk.request("one");
-    let draft = Draft { slots: Vec::new(), ..desk.draft("one") };
-    request.client_body_digest = Digest::of(&draft.body);
+    (request.kind, request.parent) = (CallKind::Continuation, Some(first.id));
+    let draft = desk.draft("one");
     let plan = desk.plan(&request).unwrap();
-    let outcomes: Vec<Outcome> = plan.queries().iter().map(|planned| empty(planned, &[])).collect();
-    let refusal = desk.gate.compose(plan, &outcomes, &draft, &[]).err().unwrap();
-    assert_eq!(refusal.detail, Detail::Mismatch(Field::Request));
+    let refusal = desk.gate.compose(plan, &[], &draft, &[]).err().unwrap();
+    assert_eq!(refusal.detail, Detail::ConversationUnknown);
+    std::fs::remove_file(desk.project.join("CLAUDE.md")).unwrap();
+    let plan = desk.plan(&request).unwrap();
+    let refusal = desk.gate.compose(plan, &[], &draft, &[]).err().unwrap();
+    assert!(refusal.message.contains(rule.as_str()), "{}", refusal.message);
+
+    // With its span it passes, also where something appeared since: the next turn injects that.
+    desk.write("CLAUDE.local.md", "new\n");
+    let plan = desk.plan(&request).unwrap();
+    let composed = desk.gate.compose(plan, &[], &draft, &desk.spans).unwrap();
+    assert_eq!(composed.claims().replayed_spans, [first.id]);
+    assert_eq!(composed.claims().documents[0].state, Delivery::Unverified);
 }
 
 #[test]
-fn a_retry_or_continuation_whose_documents_are_no_longer_in_its_body_is_refused() {
+fn a_continuation_with_another_prompt_than_its_turns_is_refused() {
     let mut desk = Desk::new();
     let (first, _) = desk.turn("one");
-    desk.said.pop();
-    for kind in [CallKind::Turn, CallKind::Continuation] {
-        let mut request = desk.request("one");
-        if kind == CallKind::Turn {
-            request.retry_of = Some(first.id);
-        } else {
-            (request.kind, request.parent) = (kind, Some(first.id));
-        }
-        let draft = desk.draft("one");
-        let plan = desk.plan(&request).unwrap();
-        let refusal = desk.gate.compose(plan, &[], &draft, &[]).err().unwrap();
-        assert_eq!(refusal.detail, Detail::ConversationUnknown, "{kind:?}");
-        // The same call with its span passes, also where a new file appeared since: the next turn injects that one.
-        desk.write("CLAUDE.local.md", "new\n");
-        let plan = desk.plan(&request).unwrap();
-        let composed = desk.gate.compose(plan, &[], &draft, &desk.spans).unwrap();
-        assert_eq!(composed.claims().replayed_spans, [first.id]);
-        let states: Vec<Delivery> = composed.claims().documents.iter().map(|doc| doc.state).collect();
-        assert_eq!(states, [Delivery::Replayed, Delivery::Unverified]);
-        std::fs::remove_file(desk.project.join("CLAUDE.local.md")).unwrap();
-    }
+    let mut request = desk.request("two");
+    (request.kind, request.parent) = (CallKind::Continuation, Some(first.id));
+    let plan = desk.plan(&request).unwrap();
+    let refusal = desk.gate.compose(plan, &[], &desk.draft("two"), &desk.spans).err().unwrap();
+    assert_eq!(refusal.detail, Detail::Mismatch(Field::Prompt));
 }
 
 #[test]

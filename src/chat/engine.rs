@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use agentspine_gate::instructions::{HostHomes, Listed};
-use agentspine_gate::recall::Outcome;
+use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::Span;
 use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
@@ -21,7 +20,7 @@ use super::log::{self, Ended, LogEvent};
 use super::tools::{self, ToolRun};
 use crate::conversations::NewSession;
 use crate::desk::Drawer;
-use crate::turn::{self, Call, Passed, Rooms, Stopped};
+use crate::turn::{self, Call, Passed, Rooms, Seen, Stopped};
 
 /// The host's own system prompt: a build constant, without date, directory or instructions.
 const SYSTEM: &str = "You are the model behind agentspine chat, a terminal chat. Text between agentspine-instructions \
@@ -57,6 +56,8 @@ pub(crate) struct Binding {
 pub(crate) enum ChatEvent {
     /// The prompt was taken.
     Started { turn: u64, prompt: String },
+    /// Something seen on the way to the call.
+    Seen { turn: u64, ms: u64, seen: Seen },
     /// Receipt consumed: the call leaves now.
     Passed(Box<PassedView>),
     /// Model text.
@@ -76,8 +77,6 @@ pub(crate) struct PassedView {
     pub turn: u64,
     pub ms: u64,
     pub claims: Claims,
-    pub outcomes: Vec<Outcome>,
-    pub listed: Vec<Listed>,
     pub span: Option<Span>,
 }
 
@@ -107,8 +106,6 @@ pub(crate) struct Engine {
     spans: Arc<Vec<Span>>,
     turns: u64,
     parent: Option<ReceiptId>,
-    /// What the last turn's failed call carried: it may be tried again.
-    failed: Option<(String, Step)>,
 }
 
 /// How one call ended.
@@ -146,7 +143,7 @@ impl Engine {
         };
         let (turns, parent) = (prompts().count() as u64, prompts().next_back());
         let (begun, spans) = (!events.is_empty(), Arc::new(spans));
-        Self { rooms, client, target, binding, begun, spans, turns, parent, events, failed: None }
+        Self { rooms, client, target, binding, begun, spans, turns, parent, events }
     }
 
     /// The bound session.
@@ -174,24 +171,33 @@ impl Engine {
 
     /// Whether the last call failed and may be made again.
     pub(crate) fn may_retry(&self) -> bool {
-        self.failed.is_some()
+        self.again().is_some()
+    }
+
+    /// The last call of the log, where it got no answer at all.
+    fn again(&self) -> Option<(String, Step)> {
+        match log::last_call(&self.events)? {
+            LogEvent::Prompt { text, receipt } => {
+                Some((text.clone(), Step::Ask { retry_of: Some(*receipt) }))
+            }
+            LogEvent::ToolResults { results, receipt } => {
+                let prompt = log::newest_prompt(&self.events)?.to_owned();
+                Some((prompt, Step::Answer { results: results.clone(), retry_of: Some(*receipt) }))
+            }
+            _ => None,
+        }
     }
 
     /// Makes the last call again, where it failed: same body, same spans, a new receipt.
     pub(crate) async fn retry(&mut self, out: UnboundedSender<ChatEvent>, cancel: &Cancel) {
-        let Some((prompt, step)) = self.failed.clone() else { return };
+        let Some((prompt, step)) = self.again() else { return };
         self.run(prompt, step, &out, cancel).await;
     }
 
     async fn run(&mut self, prompt: String, step: Step, out: &UnboundedSender<ChatEvent>, cancel: &Cancel) {
         self.turns += 1;
         say(out, ChatEvent::Started { turn: self.turns, prompt: prompt.clone() });
-        let before = self.failed.take();
         let end = Box::pin(self.turn(&prompt, step, out, cancel)).await;
-        if let End::Refused { .. } = end {
-            // Nothing was sent: what could be tried again still can.
-            self.failed = before;
-        }
         self.keep(LogEvent::TurnEnd).await;
         say(out, ChatEvent::Ended(end));
     }
@@ -224,7 +230,6 @@ impl Engine {
                     return End::Interrupted { prompt: (!shown).then(|| prompt.to_owned()) };
                 }
                 Heard::Broken(error) if blocks.is_empty() => {
-                    self.failed = Some((prompt.to_owned(), step.again(receipt)));
                     return End::ModelFailed { turn: self.turns, error };
                 }
                 Heard::Broken(error) => return End::Cut { error },
@@ -258,8 +263,9 @@ impl Engine {
         let request = self.request(prompt, step, Digest::of(&draft.body))?;
         self.begin().await?;
         let (spans, event) = (Arc::clone(&self.spans), step.event(prompt));
-        let passed =
-            turn::walk(&self.rooms, Call { request, draft, spans, event: Box::new(event) }, cancel).await?;
+        let call = Call { request, draft, spans, event: Box::new(event) };
+        let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });
+        let passed = turn::walk(&self.rooms, call, &tell, cancel).await?;
 
         self.events.push(step.event(prompt)(passed.claims.id));
         if let Some(span) = &passed.span {
@@ -303,8 +309,6 @@ impl Engine {
             turn: self.turns,
             ms: millis(began),
             claims: passed.claims.clone(),
-            outcomes: passed.outcomes.clone(),
-            listed: passed.listed.clone(),
             span: passed.span.clone(),
         }
     }
@@ -431,7 +435,6 @@ impl Engine {
 }
 
 /// What the next call carries.
-#[derive(Clone)]
 enum Step {
     Ask { retry_of: Option<ReceiptId> },
     Answer { results: Vec<ToolResult>, retry_of: Option<ReceiptId> },
@@ -442,15 +445,6 @@ impl Step {
         match self {
             Self::Ask { .. } => Message::User { text: prompt.to_owned() },
             Self::Answer { results, .. } => Message::ToolResults(results.clone()),
-        }
-    }
-
-    /// The same step once more, after the call of this receipt failed.
-    fn again(self, receipt: ReceiptId) -> Self {
-        let retry_of = Some(receipt);
-        match self {
-            Self::Ask { .. } => Self::Ask { retry_of },
-            Self::Answer { results, .. } => Self::Answer { results, retry_of },
         }
     }
 

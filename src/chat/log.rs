@@ -130,13 +130,27 @@ fn answer_every_tool_call(out: &mut [Message]) {
     }
 }
 
-/// The newest prompt, where it got no answer at all: sent again with the same words it is a retry.
-pub(crate) fn unanswered(events: &[LogEvent]) -> Option<(ReceiptId, &str)> {
+/// What the newest call carried, where it got no answer at all: sent again it is a retry.
+pub(crate) fn last_call(events: &[LogEvent]) -> Option<&LogEvent> {
     let told = |event: &&LogEvent| !matches!(event, LogEvent::TurnEnd | LogEvent::Failed { .. });
-    match events.iter().rev().find(told) {
-        Some(LogEvent::Prompt { text, receipt }) => Some((*receipt, text)),
+    let last = events.iter().rev().find(told)?;
+    matches!(last, LogEvent::Prompt { .. } | LogEvent::ToolResults { .. }).then_some(last)
+}
+
+/// The newest prompt, where it got no answer at all.
+pub(crate) fn unanswered(events: &[LogEvent]) -> Option<(ReceiptId, &str)> {
+    match last_call(events)? {
+        LogEvent::Prompt { text, receipt } => Some((*receipt, text)),
         _ => None,
     }
+}
+
+/// The newest prompt.
+pub(crate) fn newest_prompt(events: &[LogEvent]) -> Option<&str> {
+    events.iter().rev().find_map(|event| match event {
+        LogEvent::Prompt { text, .. } => Some(text.as_str()),
+        _ => None,
+    })
 }
 
 /// The newest prompt, where an earlier run ended before it was told how its call went: spent, outcome unknown.

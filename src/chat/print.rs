@@ -15,6 +15,7 @@ use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
 use crate::config::Config;
 use crate::report::{Exit, Failure, Output, Report};
+use crate::turn::{Heard, Seen};
 
 /// Schema of the events.
 const EVENTS_SCHEMA: &str = "agentspine.events/v1";
@@ -96,7 +97,7 @@ async fn engine(
     let target = target(config, report)?;
     let rooms = opening.rooms()?;
     let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
-    if let Some((receipt, _)) = log::unanswered(&events) {
+    if let Some((receipt, _)) = log::outcome_unknown(&events) {
         report.note(format!("the last prompt was not answered: receipt {} is spent, its outcome unknown; nothing is sent again", receipt.short()));
     }
     let client = compose::client(config, compose::DemoPace::Instant)?;
@@ -207,7 +208,7 @@ fn print_text(event: &ChatEvent, report: &mut Report) {
         ChatEvent::Delta(text) => report.text(text),
         ChatEvent::ToolUse { name, query } => report.note(format!("{name}: {query}")),
         ChatEvent::ToolResult { line, .. } => report.note(line),
-        ChatEvent::Started { .. } | ChatEvent::Usage(_) | ChatEvent::Ended(_) => {}
+        ChatEvent::Started { .. } | ChatEvent::Seen { .. } | ChatEvent::Usage(_) | ChatEvent::Ended(_) => {}
     }
 }
 
@@ -232,6 +233,7 @@ fn model_failure(error: &ModelError) -> Failure {
 fn as_json(event: &ChatEvent, session: &str) -> Value {
     let mut body = match event {
         ChatEvent::Started { turn, .. } => json!({ "type": "turn.started", "turn": turn }),
+        ChatEvent::Seen { turn, ms, seen } => seen_json(*turn, *ms, seen),
         ChatEvent::Passed(view) => passed_json(view),
         ChatEvent::Delta(text) => json!({ "type": "delta", "text": text }),
         ChatEvent::ToolUse { name, query } => json!({ "type": "tool", "name": name, "query": query }),
@@ -246,6 +248,32 @@ fn as_json(event: &ChatEvent, session: &str) -> Value {
         fields.insert("session".to_owned(), session.into());
     }
     body
+}
+
+fn seen_json(turn: u64, ms: u64, seen: &Seen) -> Value {
+    match seen {
+        Seen::Files(host, files) => json!({
+            "type": "instructions", "turn": turn, "ms": ms, "host": host,
+            "files": files.iter().map(|file| json!({ "id": file.id, "state": file.state })).collect::<Vec<_>>(),
+        }),
+        Seen::Recall(heard) => json!({
+            "type": "recall", "turn": turn, "ms": ms, "providers": heard.iter().map(heard_json).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+fn heard_json(heard: &Heard) -> Value {
+    let outcome = &heard.outcome;
+    let (status, items, reason) = match &outcome.result {
+        Ok(answer) if answer.items.is_empty() => (Status::Empty, 0, None),
+        Ok(answer) => (Status::Loaded, answer.items.len(), None),
+        Err(failure) if heard.required => (Status::Failed, 0, Some(failure.detail.to_string())),
+        Err(failure) => (Status::FailedOptional, 0, Some(failure.detail.to_string())),
+    };
+    json!({
+        "id": outcome.provider_id, "required": heard.required, "status": status, "items": items,
+        "reason": reason, "latencyMs": outcome.latency_ms,
+    })
 }
 
 fn passed_json(view: &PassedView) -> Value {

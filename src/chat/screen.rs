@@ -1,5 +1,6 @@
 //! The chat full screen: one loop between keys, the engine's news and signals. Draws only when something changed.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,9 @@ use super::cancel::Cancel;
 use super::engine::{Binding, ChatEvent, End, Engine};
 use super::log::{self, LogEvent};
 use super::pick::{self, Choice};
+use super::show::Show;
 use super::terminal::Terminal;
-use super::{history, receipts, show};
+use super::{history, receipts};
 use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
 use crate::config::Config;
@@ -26,6 +28,9 @@ use crate::turn::Rooms;
 
 /// A draft is saved when nothing was typed for this long.
 pub(super) const DRAFT_PAUSE: Duration = Duration::from_millis(400);
+
+/// Frames of a stream are at least this far apart: 60 a second.
+const FRAME_PAUSE: Duration = Duration::from_millis(16);
 
 /// What the engine's task is asked to do.
 pub(super) enum Command {
@@ -45,7 +50,8 @@ pub(super) async fn run(
     let choice = pick::choose(config)?;
     let mut terminal = Terminal::take().map_err(|error| no_terminal(&error))?;
     let (news, inbox) = mpsc::unbounded_channel();
-    let mut screen = Screen::new(config, news, choice, &binding)?;
+    let short_path = |path: &Path| config.short_path(path);
+    let mut screen = Screen::new(config, news, choice, &binding, &short_path)?;
     // First paint before any database or network is touched.
     screen.draw(&mut terminal)?;
     let rooms = opening.rooms()?;
@@ -68,12 +74,15 @@ pub(super) struct Screen<'a> {
     pub(super) news: UnboundedSender<News>,
     pub(super) choice: Choice,
     pub(super) work: Option<Work>,
+    show: Show<'a>,
     pub(super) cancel: Option<Cancel>,
     pub(super) found: Option<Target>,
     pub(super) draft: Option<(String, Instant)>,
     /// Which turn each receipt of this session belongs to.
     pub(super) turns: receipts::Turns,
     pub(super) latest: Option<ReceiptId>,
+    /// When the last frame was drawn.
+    drawn: Option<Instant>,
     pub(super) dirty: bool,
 }
 
@@ -96,6 +105,7 @@ impl<'a> Screen<'a> {
         news: UnboundedSender<News>,
         choice: Choice,
         binding: &Binding,
+        short_path: &'a dyn Fn(&Path) -> String,
     ) -> Result<Self, Failure> {
         let size = crossterm::terminal::size().map_err(|error| no_terminal(&error))?;
         let theme = Theme { ascii: config.ui.ascii, no_color: config.ui.no_color, still: false };
@@ -107,17 +117,28 @@ impl<'a> Screen<'a> {
             news,
             choice,
             work: None,
+            show: Show::new(short_path),
             cancel: None,
             found: None,
             draft: None,
             turns: receipts::Turns::new(),
             latest: None,
+            drawn: None,
             dirty: true,
         })
     }
 
+    /// Draws what changed, at most once in [`FRAME_PAUSE`]; otherwise when the next frame is due.
+    fn frame(&mut self, terminal: &mut Terminal) -> Result<Option<Instant>, Failure> {
+        let due = self.drawn.map(|at| at + FRAME_PAUSE).filter(|due| self.dirty && *due > Instant::now());
+        if self.dirty && due.is_none() {
+            self.draw(terminal)?;
+        }
+        Ok(due)
+    }
+
     fn draw(&mut self, terminal: &mut Terminal) -> Result<(), Failure> {
-        self.dirty = false;
+        (self.dirty, self.drawn) = (false, Some(Instant::now()));
         terminal.draw(|frame| view(&self.state, frame)).map_err(|error| no_terminal(&error))
     }
 
@@ -226,15 +247,14 @@ impl<'a> Screen<'a> {
         let mut keys = EventStream::new();
         let mut signals = Signals::new()?;
         loop {
-            if self.dirty {
-                self.draw(terminal)?;
-            }
+            let frame = self.frame(terminal)?;
             let tick = tick_ms(&self.state).map(|ms| Instant::now() + Duration::from_millis(ms));
             let due = self.draft.as_ref().map(|(_, at)| *at);
             tokio::select! {
                 key = keys.next() => match key {
                     Some(Ok(event)) => {
-                        self.dirty = true;
+                        // A key is answered at once, whatever streams.
+                        (self.dirty, self.drawn) = (true, None);
                         if matches!(event, crossterm::event::Event::Resize(..)) {
                             // A window that went small and came back has the size it had, and lost what it showed.
                             terminal.forget().map_err(|error| no_terminal(&error))?;
@@ -265,6 +285,7 @@ impl<'a> Screen<'a> {
                     let _ = update(&mut self.state, Event::Tick { ms });
                 }
                 () = sleep(due), if due.is_some() => self.save_draft().await,
+                () = sleep(frame), if frame.is_some() => {}
                 () = signals.recv() => {
                     self.save_draft().await;
                     return Err(Failure::Told(Exit::Interrupted));
@@ -279,8 +300,7 @@ impl<'a> Screen<'a> {
             News::Found(server) => self.found(&server),
             News::Chat(event) => {
                 self.follow_receipt(&event);
-                let config = self.config;
-                show::events(event, &|path| config.short_path(path))
+                self.show.events(event)
             }
         };
         for event in events {

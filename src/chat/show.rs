@@ -1,8 +1,12 @@
 //! From what happened to what the screen shows: plain data, scrubbed by the screen itself.
 
+use std::path::Path;
+
+use agentspine_gate::Id;
 use agentspine_gate::instructions::{DocumentState, Listed};
-use agentspine_gate::recall::Status;
-use agentspine_gate::receipt::claims::{BoundDocument, BoundProvider, Delivery};
+use agentspine_gate::policy::InstructionBudget;
+use agentspine_gate::recall::{Item, Status};
+use agentspine_gate::receipt::claims::{BoundDocument, BoundItem, BoundProvider, Delivery};
 use agentspine_gate::turn::CallKind;
 use agentspine_tui::{
     self as data, AppEvent, Blocked, InstructionRow, Instructions, Level, Preflight, ProviderRow,
@@ -10,7 +14,10 @@ use agentspine_tui::{
 };
 
 use super::engine::{ChatEvent, End, PassedView};
+use crate::turn::{Heard, Seen};
 
+/// Steps of a preflight on the screen: files, recall, receipt.
+const STEPS: u32 = 3;
 /// A token is estimated as this many bytes.
 const BYTES_PER_TOKEN: u64 = 4;
 /// The recall budget of a turn without a profile, tokens.
@@ -54,125 +61,171 @@ fn bound(documents: &[BoundDocument]) -> usize {
     documents.iter().filter(|doc| doc.state != Delivery::Unverified).count()
 }
 
-/// The screen's events for one event of the engine.
-pub(super) fn events(event: ChatEvent, short_path: &dyn Fn(&std::path::Path) -> String) -> Vec<AppEvent> {
-    match event {
-        ChatEvent::Started { turn, prompt } => vec![AppEvent::TurnStarted { turn, prompt }],
-        ChatEvent::Passed(view) => passed(&view, short_path),
-        ChatEvent::Delta(text) => vec![AppEvent::Delta(text)],
-        ChatEvent::ToolUse { name, query } => vec![AppEvent::ToolCall { name, line: query }],
-        ChatEvent::ToolResult { ok, line } => vec![AppEvent::ToolResult { ok, line }],
-        ChatEvent::Usage(usage) => {
-            vec![AppEvent::Usage(data::Usage {
-                input: usage.input,
-                output: usage.output,
-                context_percent: None,
-            })]
+/// Turns the engine's events into the screen's; keeps what was seen on the way to the call.
+pub(super) struct Show<'a> {
+    short_path: &'a dyn Fn(&Path) -> String,
+    files: Vec<Listed>,
+    heard: Vec<Heard>,
+}
+
+impl<'a> Show<'a> {
+    /// Shows paths as `short_path` writes them.
+    pub(super) fn new(short_path: &'a dyn Fn(&Path) -> String) -> Self {
+        Self { short_path, files: Vec::new(), heard: Vec::new() }
+    }
+
+    /// The screen's events for one event of the engine.
+    pub(super) fn events(&mut self, event: ChatEvent) -> Vec<AppEvent> {
+        match event {
+            ChatEvent::Started { turn, prompt } => vec![AppEvent::TurnStarted { turn, prompt }],
+            ChatEvent::Seen { turn, ms, seen } => self.seen(turn, ms, seen),
+            ChatEvent::Passed(view) => self.passed(&view),
+            ChatEvent::Delta(text) => vec![AppEvent::Delta(text)],
+            ChatEvent::ToolUse { name, query } => vec![AppEvent::ToolCall { name, line: query }],
+            ChatEvent::ToolResult { ok, line } => vec![AppEvent::ToolResult { ok, line }],
+            ChatEvent::Usage(usage) => {
+                let (input, output) = (usage.input, usage.output);
+                vec![AppEvent::Usage(data::Usage { input, output, context_percent: None })]
+            }
+            ChatEvent::Ended(end) => ended(end),
         }
-        ChatEvent::Ended(end) => ended(end),
     }
-}
 
-fn passed(view: &PassedView, short_path: &dyn Fn(&std::path::Path) -> String) -> Vec<AppEvent> {
-    let claims = &view.claims;
-    let kind =
-        if claims.kind == CallKind::Turn { data::CallKind::Turn } else { data::CallKind::Continuation };
-    let preflight = Preflight {
-        turn: view.turn,
-        kind,
-        ms: view.ms,
-        recalled: count(recalled(&claims.providers)),
-        files_ok: count(bound(&claims.documents)),
-        files: count(claims.documents.len()),
-        receipt: claims.id.short(),
-        state: ReceiptState::Consumed,
-        injected_tokens: injected_tokens(view),
-    };
-    let mut out =
-        vec![AppEvent::Instructions(instructions(view, short_path)), AppEvent::Preflight(preflight)];
-    if claims.kind == CallKind::Turn {
-        out.insert(0, AppEvent::Recall(recall(view)));
-    }
-    out
-}
-
-fn recall(view: &PassedView) -> Recall {
-    let mut items = Vec::new();
-    for provider in &view.claims.providers {
-        for bound in &provider.injected {
-            let answers = view.outcomes.iter().filter(|outcome| outcome.provider_id == provider.id);
-            let found =
-                answers.filter_map(|outcome| outcome.result.as_ref().ok()).flat_map(|answer| &answer.items);
-            for item in found.filter(|item| item.id == bound.id && item.revision == bound.revision).take(1) {
-                items.push(RecallItem {
-                    n: count(items.len() + 1),
-                    id: item.id.to_string(),
-                    provider: provider.id.to_string(),
-                    source: item.source.to_string(),
-                    why: item.why_loaded.clone(),
-                    text: item.claim.clone(),
-                    tokens: (item.claim.len() as u64).div_ceil(BYTES_PER_TOKEN),
-                });
+    fn seen(&mut self, turn: u64, ms: u64, seen: Seen) -> Vec<AppEvent> {
+        match seen {
+            Seen::Files(host, files) => {
+                self.files = files;
+                let budget = InstructionBudget::default_for(host);
+                let used = self.files.iter().filter(|file| file.state == DocumentState::Mandatory);
+                let rows = self.files.iter().map(|file| self.row(file, None)).collect();
+                let instructions = Instructions {
+                    host: host.as_str().to_owned(),
+                    rows,
+                    used_bytes: used.map(|file| file.bytes).sum(),
+                    standard_bytes: budget.standard_bytes,
+                    hard_bytes: budget.hard_limit_bytes,
+                };
+                vec![
+                    AppEvent::Instructions(instructions),
+                    AppEvent::PreflightStep { done: 1, total: STEPS, ms },
+                ]
+            }
+            Seen::Recall(heard) => {
+                self.heard = heard;
+                let step = AppEvent::PreflightStep { done: 2, total: STEPS, ms };
+                // A continuation asks nobody; the turn's own recall stays in the pane.
+                let asked = !self.heard.is_empty();
+                asked.then(|| AppEvent::Recall(self.answers(turn))).into_iter().chain([step]).collect()
             }
         }
     }
-    let providers = &view.claims.providers;
-    Recall {
-        turn: view.turn,
-        ms: providers.iter().map(|provider| provider.latency_ms).max().unwrap_or(0),
-        tokens: items.iter().map(|item| item.tokens).sum(),
-        budget_tokens: RECALL_TOKENS,
-        left_out: count(providers.iter().map(|provider| provider.left_out.len()).sum()),
-        providers: providers.iter().map(provider_row).collect(),
-        items,
-    }
-}
 
-fn provider_row(provider: &BoundProvider) -> ProviderRow {
-    let status = match provider.status {
-        Status::Loaded => ProviderStatus::Loaded,
-        Status::Empty => ProviderStatus::Empty,
-        Status::Failed => ProviderStatus::Failed,
-        Status::FailedOptional => ProviderStatus::FailedOptional,
-    };
-    ProviderRow {
-        id: provider.id.to_string(),
-        status,
-        items: count(provider.injected.len() + provider.replayed.len()),
-        ms: provider.latency_ms,
-        reason: provider.reason.clone(),
-        required: false,
+    /// What providers said before anything is chosen: also a refused turn shows it.
+    fn answers(&self, turn: u64) -> Recall {
+        Recall {
+            turn,
+            ms: self.heard.iter().map(|heard| heard.outcome.latency_ms).max().unwrap_or(0),
+            providers: self.heard.iter().map(answer_row).collect(),
+            items: Vec::new(),
+            tokens: 0,
+            budget_tokens: RECALL_TOKENS,
+            left_out: 0,
+        }
     }
-}
 
-/// Every instruction file looked at: bound ones with how they reach the model, others with why they do not.
-fn instructions(view: &PassedView, short_path: &dyn Fn(&std::path::Path) -> String) -> Instructions {
-    let budget = &view.claims.instruction_budget;
-    let row = |listed: &Listed| {
-        let bound = view.claims.documents.iter().find(|doc| doc.id == listed.id);
+    fn passed(&self, view: &PassedView) -> Vec<AppEvent> {
+        let claims = &view.claims;
+        let turn = claims.kind == CallKind::Turn;
+        let preflight = Preflight {
+            turn: view.turn,
+            kind: if turn { data::CallKind::Turn } else { data::CallKind::Continuation },
+            ms: view.ms,
+            recalled: count(recalled(&claims.providers)),
+            files_ok: count(bound(&claims.documents)),
+            files: count(claims.documents.len()),
+            receipt: claims.id.short(),
+            state: ReceiptState::Consumed,
+            injected_tokens: injected_tokens(view),
+        };
+        let recall = turn.then(|| AppEvent::Recall(self.recall(view)));
+        let files = AppEvent::Instructions(self.instructions(view));
+        recall.into_iter().chain([files, AppEvent::Preflight(preflight)]).collect()
+    }
+
+    fn recall(&self, view: &PassedView) -> Recall {
+        let providers = &view.claims.providers;
+        let injected =
+            providers.iter().flat_map(|provider| provider.injected.iter().map(move |item| (provider, item)));
+        let found =
+            injected.filter_map(|(provider, bound)| Some((provider, self.item(&provider.id, bound)?)));
+        let items: Vec<RecallItem> = found
+            .enumerate()
+            .map(|(n, (provider, item))| RecallItem {
+                n: count(n + 1),
+                id: item.id.to_string(),
+                provider: provider.id.to_string(),
+                source: item.source.to_string(),
+                why: item.why_loaded.clone(),
+                text: item.claim.clone(),
+                tokens: (item.claim.len() as u64).div_ceil(BYTES_PER_TOKEN),
+            })
+            .collect();
+        Recall {
+            tokens: items.iter().map(|item| item.tokens).sum(),
+            left_out: count(providers.iter().map(|provider| provider.left_out.len()).sum()),
+            items,
+            ..self.answers(view.turn)
+        }
+    }
+
+    fn item(&self, provider: &Id, bound: &BoundItem) -> Option<&Item> {
+        let heard = self.heard.iter().find(|heard| heard.outcome.provider_id == *provider)?;
+        let answer = heard.outcome.result.as_ref().ok()?;
+        answer.items.iter().find(|item| item.id == bound.id && item.revision == bound.revision)
+    }
+
+    /// Every instruction file looked at: bound ones with how they reach the model, others with why they do not.
+    fn instructions(&self, view: &PassedView) -> Instructions {
+        let budget = &view.claims.instruction_budget;
+        let row = |file| self.row(file, view.claims.documents.iter().find(|doc| doc.id == file.id));
+        Instructions {
+            host: view.claims.instruction_host.clone(),
+            rows: self.files.iter().map(row).collect(),
+            used_bytes: budget.used_bytes,
+            standard_bytes: budget.standard_bytes,
+            hard_bytes: budget.hard_limit_bytes,
+        }
+    }
+
+    fn row(&self, file: &Listed, bound: Option<&BoundDocument>) -> InstructionRow {
         let (state, level) = match bound {
-            Some(doc) => {
-                (delivery(doc), if doc.state == Delivery::Unverified { Level::Warn } else { Level::Good })
-            }
-            None => (word(listed.state), Level::Info),
+            Some(doc) if doc.state == Delivery::Unverified => (delivery(doc), Level::Warn),
+            Some(doc) => (delivery(doc), Level::Good),
+            None if file.state == DocumentState::Mandatory => (word(file.state), Level::Good),
+            None => (word(file.state), Level::Info),
         };
         InstructionRow {
-            id: listed.id.clone(),
-            path: short_path(&listed.path),
-            bytes: listed.bytes,
-            sha: listed.sha256.map(agentspine_gate::Digest::short).unwrap_or_default(),
+            id: file.id.clone(),
+            path: (self.short_path)(&file.path),
+            bytes: file.bytes,
+            sha: file.sha256.map(agentspine_gate::Digest::short).unwrap_or_default(),
             state: state.to_owned(),
-            reason: listed.reason.clone(),
+            reason: file.reason.clone(),
             level,
         }
-    };
-    Instructions {
-        host: view.claims.instruction_host.clone(),
-        rows: view.listed.iter().map(row).collect(),
-        used_bytes: budget.used_bytes,
-        standard_bytes: budget.standard_bytes,
-        hard_bytes: budget.hard_limit_bytes,
     }
+}
+
+fn answer_row(heard: &Heard) -> ProviderRow {
+    let Heard { required, outcome } = heard;
+    let (status, items, reason) = match &outcome.result {
+        Ok(answer) if answer.items.is_empty() => (ProviderStatus::Empty, 0, None),
+        Ok(answer) => (ProviderStatus::Loaded, answer.items.len(), None),
+        Err(failure) if *required => (ProviderStatus::Failed, 0, Some(failure.detail.to_string())),
+        Err(failure) => (ProviderStatus::FailedOptional, 0, Some(failure.detail.to_string())),
+    };
+    let id = outcome.provider_id.to_string();
+    ProviderRow { id, status, items: count(items), ms: outcome.latency_ms, reason, required: *required }
 }
 
 fn delivery(doc: &BoundDocument) -> &'static str {

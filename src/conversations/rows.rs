@@ -36,10 +36,10 @@ pub(super) fn insert_event(tx: &Transaction<'_>, session: &Id, seq: u64, event: 
     Ok(())
 }
 
-/// A place holds one span. It is taken again where its call got no answer and the same text is sent anew.
+/// A prompt that was refused, or sent and not answered, may be sent again at the same place: the later span takes it.
 pub(super) fn insert_span(tx: &Transaction<'_>, session: &Id, span: &Span, at: i64) -> Result<()> {
-    let place = params![session.as_str(), span.place.0.to_hex()];
-    tx.prepare_cached("DELETE FROM span WHERE session_id = ?1 AND place = ?2")?.execute(place)?;
+    let free = "DELETE FROM span WHERE session_id = ?1 AND place = ?2";
+    tx.prepare_cached(free)?.execute(params![session.as_str(), span.place.0.to_hex()])?;
     let sql = "INSERT INTO span(session_id, place, receipt_id, text, last_used) VALUES (?1, ?2, ?3, ?4, ?5)";
     let values = params![session.as_str(), span.place.0.to_hex(), span.receipt.to_hex(), span.text, at];
     tx.prepare_cached(sql)?.execute(values)?;

@@ -81,21 +81,19 @@ fn what_was_appended_is_read_back_in_order_after_a_restart() {
 #[test]
 fn an_append_is_all_or_nothing() {
     let (mut store, id) = Store::with_session("s-1");
-    let large = event(EventKind::Assistant, 2, &"x".repeat(EVENT_BYTES_MAX));
-    let both = [event(EventKind::Prompt, 1, "a"), large];
-    let refused = store.conversations.append(&id, &both, &[span("brief", 1)]);
+    let large = event(EventKind::Prompt, 2, &"x".repeat(EVENT_BYTES_MAX));
+    let refused =
+        store.conversations.append(&id, &[event(EventKind::Prompt, 1, "a"), large], &[span("brief", 1)]);
     assert!(matches!(refused, Err(ConversationsError::TooLarge { what: "event", .. })));
     assert!(store.conversations.events(&id).unwrap().is_empty());
     assert!(store.conversations.spans(&id).unwrap().is_empty());
 }
 
 #[test]
-fn a_text_that_is_sent_anew_takes_its_place_again() {
+fn the_span_of_a_later_call_takes_the_place_of_an_unanswered_one() {
     let (mut store, id) = Store::with_session("s-1");
-    for receipt in 1..=2 {
-        let prompt = [event(EventKind::Prompt, 1, "a")];
-        store.conversations.append(&id, &prompt, &[span("brief", receipt)]).unwrap();
-    }
+    store.conversations.append(&id, &[event(EventKind::Prompt, 1, "a")], &[span("brief", 1)]).unwrap();
+    store.conversations.append(&id, &[event(EventKind::Prompt, 2, "a")], &[span("brief", 2)]).unwrap();
     assert_eq!(store.conversations.spans(&id).unwrap(), [span("brief", 2)]);
 }
 

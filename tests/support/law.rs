@@ -9,7 +9,7 @@ use agentspine_gate::Digest;
 use serde_json::Value;
 
 use super::Home;
-use super::server::Server;
+use super::served::Served;
 
 /// One receipt as `receipts show --json` prints it.
 pub struct Shown(pub Value);
@@ -48,18 +48,18 @@ impl Shown {
 }
 
 /// Checks the whole law; every receipt, oldest first. Calls to endpoints of none of `servers` count as unreceived.
-pub fn law(home: &Home, servers: &[&Server]) -> Vec<Shown> {
-    let named: Vec<(&Server, &str)> = servers.iter().map(|server| (*server, server.base())).collect();
+pub fn law(home: &Home, servers: &[&Served]) -> Vec<Shown> {
+    let named: Vec<(&Served, &str)> = servers.iter().map(|server| (*server, server.base())).collect();
     law_of(home, &named)
 }
 
 /// The law where the server is a forward proxy to `base`.
-pub fn law_through(home: &Home, proxy: &Server, base: &str) -> Vec<Shown> {
+pub fn law_through(home: &Home, proxy: &Served, base: &str) -> Vec<Shown> {
     law_of(home, &[(proxy, base)])
 }
 
-fn law_of(home: &Home, named: &[(&Server, &str)]) -> Vec<Shown> {
-    let servers: Vec<&Server> = named.iter().map(|(server, _)| *server).collect();
+fn law_of(home: &Home, named: &[(&Served, &str)]) -> Vec<Shown> {
+    let servers: Vec<&Served> = named.iter().map(|(server, _)| *server).collect();
     let servers = servers.as_slice();
     let receipts = receipts(home);
     let verified = home.json(&["receipts", "verify", "--json"]);
@@ -82,7 +82,7 @@ fn receipts(home: &Home) -> Vec<Shown> {
 }
 
 /// By request digest: no more requests than consumed receipts, and each receipt without a request says so.
-fn every_request_has_its_receipt(receipts: &[Shown], servers: &[(&Server, &str)]) {
+fn every_request_has_its_receipt(receipts: &[Shown], servers: &[(&Served, &str)]) {
     let mut open: BTreeMap<String, Vec<&Shown>> = BTreeMap::new();
     for receipt in
         receipts.iter().filter(|receipt| receipt.is_consumed() && receipt.text("endpoint") != "demo:")
@@ -121,7 +121,7 @@ fn may_be_unsent(receipt: &Shown) -> bool {
 }
 
 /// Every span that a receipt names, and its prompt, stand in its body, exactly once, byte for byte.
-fn every_body_holds_its_spans(receipts: &[Shown], servers: &[&Server]) {
+fn every_body_holds_its_spans(receipts: &[Shown], servers: &[&Served]) {
     let briefings: BTreeMap<&str, &str> =
         receipts.iter().map(|r| (r.id(), r.text("briefingDigest"))).collect();
     for request in servers.iter().flat_map(|server| server.requests()) {

@@ -4,7 +4,6 @@ pub mod fake_model;
 pub mod law;
 pub mod live;
 pub mod served;
-pub mod server;
 pub mod terminal;
 pub mod vault;
 
@@ -19,6 +18,7 @@ use terminal::{Start, Terminal};
 /// A person's machine: an empty home directory and a project in it.
 pub struct Home {
     dir: TempDir,
+    project: &'static str,
 }
 
 /// What a run of the binary left behind.
@@ -31,7 +31,12 @@ pub struct Run {
 
 impl Home {
     pub fn new() -> Self {
-        let home = Self { dir: tempfile::tempdir().unwrap() };
+        Self::with_project("project")
+    }
+
+    /// With a project of this name.
+    pub fn with_project(project: &'static str) -> Self {
+        let home = Self { dir: tempfile::tempdir().unwrap(), project };
         std::fs::create_dir_all(home.project().join(".git")).unwrap();
         home
     }
@@ -42,7 +47,7 @@ impl Home {
 
     /// A repository's root; every run starts here.
     pub fn project(&self) -> PathBuf {
-        self.path().join("src/project")
+        self.path().join("src").join(self.project)
     }
 
     pub fn state(&self) -> PathBuf {

@@ -24,6 +24,34 @@ impl Served {
         Self { runtime, model }
     }
 
+    /// A server for each dialect with the same script, and the `--model` value that reaches it.
+    pub fn of_each_dialect(script: impl Fn() -> Vec<Answer>) -> [(Self, String); 2] {
+        let (anthropic, chat) = (Self::start(script()), Self::start(script()));
+        let (first, second) = (anthropic.anthropic(), chat.chat());
+        [(anthropic, first), (chat, second)]
+    }
+
+    pub fn base(&self) -> &str {
+        self.model.base()
+    }
+
+    pub fn anthropic(&self) -> String {
+        format!("anthropic:claude-test@{}", self.base())
+    }
+
+    pub fn chat(&self) -> String {
+        format!("chat:qwen-test@{}", self.base())
+    }
+
+    pub fn push(&self, answer: Answer) {
+        self.model.push(answer);
+    }
+
+    /// Bodies as text, in order of arrival.
+    pub fn bodies(&self) -> Vec<String> {
+        self.requests().into_iter().map(|request| String::from_utf8(request.body).unwrap()).collect()
+    }
+
     /// What `--model` takes.
     pub fn name(&self) -> String {
         format!("chat:fake@{}/v1", self.model.base())
