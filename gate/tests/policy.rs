@@ -210,6 +210,7 @@ fn each_wrong_key_or_value_is_named_by_its_path() {
         ),
         (p("sendPrompt"), json!(true), "providers[0].sendPrompt: only mnemo-command/v2"),
         (p("failClosed"), json!(false), "providers[0].failClosed: must be true where required is true"),
+        (p("id"), json!("ledger"), "providers[0].id: ledger names the embedded provider"),
         (p("timeoutMs"), json!(99), "providers[0].timeoutMs: expected a whole number from 100 to 10000"),
         (p("timeoutMs"), json!(10_001), "providers[0].timeoutMs"),
         (p("timeoutMs"), json!("4000"), "providers[0].timeoutMs"),
