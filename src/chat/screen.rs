@@ -91,6 +91,8 @@ pub(super) struct Work {
     pub(super) rooms: Arc<Rooms>,
     pub(super) session: agentspine_gate::Id,
     pub(super) commands: UnboundedSender<Command>,
+    /// Questions of the receipts pane.
+    pub(super) questions: UnboundedSender<receipts::Wanted>,
 }
 
 /// Whether the loop goes on.
@@ -169,7 +171,9 @@ impl<'a> Screen<'a> {
         let (commands, inbox) = mpsc::unbounded_channel();
         let engine = Engine::new(Arc::clone(&rooms), client, target, binding, events, spans);
         tokio::spawn(serve(engine, inbox, self.news.clone()));
-        let work = Work { rooms, session, commands };
+        let (questions, asked) = mpsc::unbounded_channel();
+        tokio::spawn(inquire(Arc::clone(&rooms), session.clone(), asked, self.news.clone()));
+        let work = Work { rooms, session, commands, questions };
         self.load_draft(&work).await;
         self.work = Some(work);
         Ok(())
@@ -322,8 +326,13 @@ impl<'a> Screen<'a> {
     fn follow_receipt(&mut self, event: &ChatEvent) {
         match event {
             ChatEvent::Passed(view) => {
-                self.turns.insert(view.claims.id, view.turn);
-                self.latest = Some(view.claims.id);
+                let id = view.claims.id;
+                self.turns.insert(id, view.turn);
+                // A turn with tools makes several calls: the one before has its outcome by now.
+                if let Some(before) = self.latest.replace(id) {
+                    self.ask(receipts::Wanted::Row(before, self.turns.clone()));
+                }
+                return self.ask(receipts::Wanted::Running(id, self.turns.clone()));
             }
             ChatEvent::Ended(End::Refused { turn, refusal, .. }) => {
                 self.latest = refusal.receipt;
@@ -350,6 +359,20 @@ async fn sleep(until: Option<Instant>) {
     match until {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+/// The receipts pane's task: one question after the other, so that no older answer replaces a newer one.
+async fn inquire(
+    rooms: Arc<Rooms>,
+    session: agentspine_gate::Id,
+    mut asked: UnboundedReceiver<receipts::Wanted>,
+    news: UnboundedSender<News>,
+) {
+    while let Some(wanted) = asked.recv().await {
+        for event in receipts::answer(&rooms.desk, session.clone(), wanted).await {
+            let _ = news.send(News::App(event));
+        }
     }
 }
 
