@@ -97,7 +97,11 @@ impl Ground {
         let (head, advice) = people.err.split_once('\n').unwrap_or_default();
         assert!(head.contains(&format!("provider-failed/{detail}: ")), "{}", people.err);
         assert!(head.contains("team-notes"), "{}", people.err);
-        assert!(advice.contains("next: ") && advice.contains("agentspine preflight-policy"), "{}", people.err);
+        assert!(
+            advice.contains("next: ") && advice.contains("agentspine preflight-policy"),
+            "{}",
+            people.err
+        );
         assert_eq!(people.out, "");
         self.assert_nothing_lives();
 
@@ -204,13 +208,15 @@ fn a_required_provider_that_floods_its_output_blocks_the_call() {
 
 #[test]
 fn what_a_failed_provider_left_in_a_session_of_its_own_is_gone() {
-    let script = "/usr/bin/setsid /bin/sh -c '/usr/bin/sleep 1000; :' \"$1\" >/dev/null 2>&1 </dev/null &\nexit 4\n";
+    let script =
+        "/usr/bin/setsid /bin/sh -c '/usr/bin/sleep 1000; :' \"$1\" >/dev/null 2>&1 </dev/null &\nexit 4\n";
     Ground::script(script, &json!({})).assert_refused("exit(4)");
 }
 
 #[test]
 fn what_an_answering_provider_left_in_a_session_of_its_own_is_gone() {
-    let lives_on = "/usr/bin/setsid /bin/sh -c '/usr/bin/sleep 1000; :' \"$1\" >/dev/null 2>&1 </dev/null &\n";
+    let lives_on =
+        "/usr/bin/setsid /bin/sh -c '/usr/bin/sleep 1000; :' \"$1\" >/dev/null 2>&1 </dev/null &\n";
     let ground = Ground::script(&format!("{lives_on}{}", answer("local-tenant")), &json!({}));
     let run = ground.ask(&[]);
     ground.assert_nothing_lives();
@@ -237,7 +243,8 @@ fn an_optional_provider_that_fails_is_named_and_the_answer_comes() {
     assert!(events.iter().any(|event| event["text"] == "pong"), "{}", run.out);
 
     let status = home_turn(&ground.home);
-    let known = status.as_array().unwrap().iter().find(|provider| provider["providerId"] == "team-notes").unwrap();
+    let known =
+        status.as_array().unwrap().iter().find(|provider| provider["providerId"] == "team-notes").unwrap();
     assert_eq!(known["status"], "failed-optional");
     assert_eq!(ground.server.requests().len(), 1);
     ground.assert_nothing_lives();

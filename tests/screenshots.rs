@@ -26,8 +26,16 @@ const ANSWER: [&str; 6] = [
     "- a receipt that is expired, or bound to another turn",
 ];
 const MEMORIES: [[&str; 3]; 3] = [
-    ["decision", "Receipts", "A receipt expires 60 s of boot time after it was issued, or when it is consumed."],
-    ["decision", "Optional providers", "An optional provider that fails only warns; a required one blocks the turn."],
+    [
+        "decision",
+        "Receipts",
+        "A receipt expires 60 s of boot time after it was issued, or when it is consumed.",
+    ],
+    [
+        "decision",
+        "Optional providers",
+        "An optional provider that fails only warns; a required one blocks the turn.",
+    ],
     ["preference", "Reviews", "Anja reviews every change of the receipts journal."],
 ];
 
@@ -76,7 +84,10 @@ fn blocked(size: (u16, u16), shot: Shot<'_>) {
 
 fn receipts(size: (u16, u16), shot: Shot<'_>) {
     let home = furnished();
-    let server = Served::start([Answer::text(&ANSWER), Answer::text(&["Anja, as with every change of the journal [1]."])]);
+    let server = Served::start([
+        Answer::text(&ANSWER),
+        Answer::text(&["Anja, as with every change of the journal [1]."]),
+    ]);
     let terminal = chat(&home, &server, size);
     ask(&terminal, 1, QUESTION);
     ask(&terminal, 2, "Who reviews the receipts journal?");
@@ -117,7 +128,10 @@ fn chat(home: &Home, server: &Served, size: (u16, u16)) -> Terminal {
 fn furnished() -> Home {
     let home = Home::with_project("harbour");
     home.write(".claude/CLAUDE.md", "Answer in short sentences. Code first.\n");
-    home.write("src/harbour/CLAUDE.md", &"Build with `cargo build`; run every test before a commit.\n".repeat(12));
+    home.write(
+        "src/harbour/CLAUDE.md",
+        &"Build with `cargo build`; run every test before a commit.\n".repeat(12),
+    );
     home.write("src/harbour/CLAUDE.local.md", "The staging journal lives on this machine.\n");
     for [kind, title, summary] in MEMORIES {
         home.ok(&["memory", "remember", "--kind", kind, "--title", title, "--summary", summary]);

@@ -27,8 +27,8 @@ const FOREGROUND: &str = "#d7dae0";
 const DIM: f32 = 0.6;
 /// The sixteen colours of the terminal.
 const ANSI: [&str; 16] = [
-    "#15181e", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#d7dae0", "#5c6370", "#ef7a84",
-    "#a9d48a", "#f0cf8e", "#77bdf5", "#d48bea", "#68c7d3", "#ffffff",
+    "#15181e", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#d7dae0", "#5c6370",
+    "#ef7a84", "#a9d48a", "#f0cf8e", "#77bdf5", "#d48bea", "#68c7d3", "#ffffff",
 ];
 /// Where systems keep the font.
 const FONT_FOLDERS: [&str; 4] = [
@@ -203,7 +203,9 @@ fn png(svg: &str) -> Vec<u8> {
     let mut fonts = fontdb::Database::new();
     for name in FONT_FILES {
         let found = FONT_FOLDERS.iter().find_map(|folder| fs::read(Path::new(folder).join(name)).ok());
-        fonts.load_font_data(found.unwrap_or_else(|| panic!("{name} is not installed (package fonts-dejavu-core)")));
+        fonts.load_font_data(
+            found.unwrap_or_else(|| panic!("{name} is not installed (package fonts-dejavu-core)")),
+        );
     }
     let options = Options { fontdb: Arc::new(fonts), ..Options::default() };
     let tree = Tree::from_str(svg, &options).unwrap();
