@@ -130,7 +130,10 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
         Command::Supervise(args) => return supervise::run(args),
         command => command,
     };
-    let config = Config::load(&flags, Environment::of_process())?;
+    let config = match (Config::load(&flags, Environment::of_process()), &command) {
+        (Err(failure), Command::Doctor(_)) => return doctor::unconfigured(failure, report),
+        (config, _) => config?,
+    };
     report.conceal(config.secrets());
     match command {
         Command::Chat(args) => crate::chat::run(&args, &config, report),

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use serde_json::json;
 
 use crate::support::fake_model::{Answer, End};
-use crate::support::law::law;
+use crate::support::law::{Shown, law};
 use crate::support::live::Live;
 use crate::support::served::Served;
 use crate::support::{Home, Run};
@@ -58,7 +58,7 @@ fn an_error_status_is_told_once_with_its_wait_and_is_never_tried_again_by_us() {
         }
         let receipts = law(&home, &[&server]);
         assert_eq!(server.requests().len(), cases().len());
-        let outcomes: Vec<&str> = receipts.iter().map(|receipt| receipt.outcome()).collect();
+        let outcomes: Vec<&str> = receipts.iter().map(Shown::outcome).collect();
         assert_eq!(outcomes, cases().iter().map(|(_, _, outcome)| *outcome).collect::<Vec<_>>());
         assert_eq!(receipts[1].0["outcome"]["body"]["status"], 429);
     }
@@ -83,7 +83,7 @@ fn a_cut_stream_ends_with_21_and_what_came_is_kept() {
         assert_eq!(home.ask_on(&model, "three").code, 21);
         assert_eq!(home.ask_on(&model, "four").out, "whole\n");
         let receipts = law(&home, &[&server]);
-        let outcomes: Vec<&str> = receipts.iter().map(|receipt| receipt.outcome()).collect();
+        let outcomes: Vec<&str> = receipts.iter().map(Shown::outcome).collect();
         assert_eq!(outcomes, ["cut", "cut", "cut", "answered"]);
         let last = server.bodies().pop().unwrap();
         assert!(last.contains("half an answer") && last.contains("two") && !last.contains("three"), "{last}");
@@ -219,19 +219,31 @@ fn retry_without_a_failed_call_says_so_and_calls_nobody() {
 fn a_prompt_whose_call_failed_may_be_typed_again_and_is_a_retry_of_that_call() {
     for (server, model) in Served::of_each_dialect(|| vec![busy(429), Answer::text(&["yes"])]) {
         let home = Home::new();
+        home.write("src/project/CLAUDE.md", "The rule.\n");
+        assert_eq!(home.ask(&model, "the same words").code, 20);
+        let again = home.ask_on(&model, "the same words");
+        assert_eq!((again.code, again.out.as_str()), (0, "yes\n"), "{}", again.err);
+        let receipts = law(&home, &[&server]);
+        assert_eq!(receipts[1].text("retryOf"), receipts[0].id());
+        assert_eq!(receipts[1].documents(), [("claude:project/CLAUDE.md", "replayed")]);
+        assert_eq!(server.requests()[0].body, server.requests()[1].body);
+    }
+}
+
+#[test]
+fn a_prompt_typed_again_after_a_file_changed_is_a_turn_of_its_own_with_the_new_version() {
+    for (server, model) in Served::of_each_dialect(|| vec![busy(429), Answer::text(&["yes"])]) {
+        let home = Home::new();
         home.write("src/project/CLAUDE.md", "Old rule.\n");
-        let old = |receipt: &crate::support::law::Shown| receipt.claims()["documents"][0]["sha256"].clone();
         assert_eq!(home.ask(&model, "the same words").code, 20);
         home.write("src/project/CLAUDE.md", "New rule.\n");
         let again = home.ask_on(&model, "the same words");
         assert_eq!((again.code, again.out.as_str()), (0, "yes\n"), "{}", again.err);
         let receipts = law(&home, &[&server]);
-        assert_eq!(receipts[1].text("retryOf"), receipts[0].id());
-        // The same body with the same spans; that a file has changed since is bound and shown.
-        assert_eq!(receipts[1].documents(), [("claude:project/CLAUDE.md", "replayed")]);
-        assert_eq!(receipts[1].claims()["documents"][0]["changedSinceParent"], true);
-        assert_ne!(old(&receipts[0]), old(&receipts[1]));
-        assert_eq!(server.requests()[0].body, server.requests()[1].body);
+        assert_eq!(receipts[1].claims()["retryOf"], serde_json::Value::Null);
+        assert_eq!(receipts[1].documents(), [("claude:project/CLAUDE.md", "injected")]);
+        let body = String::from_utf8(server.requests()[1].body.clone()).unwrap();
+        assert!(body.contains("New rule.") && !body.contains("Old rule."), "{body}");
     }
 }
 

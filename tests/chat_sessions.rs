@@ -1,7 +1,7 @@
 //! Conversations over restarts, changed files, two processes at once, and deletion.
 
 use crate::support::fake_model::{Answer, End};
-use crate::support::law::law;
+use crate::support::law::{Shown, law};
 use crate::support::live::Live;
 use crate::support::served::Served;
 use crate::support::{Home, Run};
@@ -68,7 +68,7 @@ fn a_file_changed_added_or_removed_between_two_turns_is_in_the_next_one() {
         home.ask_on(&model, "4");
         let receipts = law(&home, &[&server]);
         let (own, local) = ("claude:project/CLAUDE.md", "claude:project/CLAUDE.local.md");
-        let states: Vec<_> = receipts.iter().map(|receipt| receipt.documents()).collect();
+        let states: Vec<_> = receipts.iter().map(Shown::documents).collect();
         assert_eq!(states[0], [(own, "injected")]);
         assert_eq!(states[1], [(own, "injected")]);
         assert_eq!(states[2], [(own, "replayed"), (local, "injected")]);

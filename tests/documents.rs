@@ -2,7 +2,7 @@
 
 use agentspine_gate::Detail;
 
-use crate::support::root;
+use crate::support::{Home, root};
 
 fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap()
@@ -35,22 +35,31 @@ fn every_link_of_the_documents_leads_somewhere() {
 
 #[test]
 fn the_readme_names_every_command() {
+    let (readme, help) = (read("README.md"), Home::new().ok(&["--help"]));
+    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let named = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<&str> = named.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.len() > 13, "{names:?}");
+    for name in names.into_iter().filter(|name| *name != "help") {
+        assert!(readme.contains(&format!("`{name}")), "{name}");
+    }
+}
+
+#[test]
+fn the_readme_names_every_key_of_the_configuration() {
     let readme = read("README.md");
-    for command in [
-        "chat",
-        "instructions",
-        "preflight-policy",
-        "preflight-status",
-        "remember-propose",
-        "remember-confirm",
-        "remember-list",
-        "remember-rollback",
-        "remember-purge",
-        "receipts",
-        "state",
-        "sessions",
-        "doctor",
-    ] {
-        assert!(readme.contains(&format!("`{command}")), "{command}");
+    let home = Home::new();
+    for table in ["", "[identity]\n", "[http]\n", "[ui]\n"] {
+        home.write(".config/agentspine/config.toml", &format!("{table}no_such_key = 1\n"));
+        let told = home.run(&["sessions", "list"]).err;
+        let keys: Vec<&str> = told.lines().next().unwrap().split('`').skip(3).step_by(2).collect();
+        assert!(!keys.is_empty(), "{told}");
+        for key in keys {
+            let line = |line: &str| {
+                let line = line.trim_start_matches(['#', ' ']);
+                line.starts_with(&format!("{key} = ")) || line.starts_with(&format!("[{key}]"))
+            };
+            assert!(readme.lines().any(line), "{key}");
+        }
     }
 }

@@ -9,6 +9,7 @@ mod chat_sessions;
 mod cli;
 mod dependencies;
 mod documents;
+mod first_hour;
 mod providers;
 mod receipts;
 mod rules;

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::cancel::Cancel;
 use super::log::{self, Ended, LogEvent};
+use super::rules::{self, Rule};
 use super::tools::{self, ToolRun};
 use crate::conversations::NewSession;
 use crate::desk::Drawer;
@@ -66,6 +67,8 @@ pub(crate) enum ChatEvent {
     ToolUse { name: String, query: String },
     /// The tool answered.
     ToolResult { ok: bool, line: String },
+    /// The prompt asked to remember something.
+    Rule(Rule),
     /// What a call cost.
     Usage(Usage),
     /// The turn ended.
@@ -143,7 +146,7 @@ impl Engine {
         };
         let (turns, parent) = (prompts().count() as u64, prompts().next_back());
         let (begun, spans) = (!events.is_empty(), Arc::new(spans));
-        Self { rooms, client, target, binding, begun, spans, turns, parent, events }
+        Self { rooms, client, target, binding, events, begun, spans, turns, parent }
     }
 
     /// The bound session.
@@ -278,6 +281,11 @@ impl Engine {
             self.parent = Some(passed.claims.id);
         }
         say(out, ChatEvent::Passed(Box::new(self.view(&passed, began))));
+        if let (Step::Ask { retry_of: None }, Some(rule)) =
+            (step, rules::propose(&self.rooms.desk, &self.binding, prompt).await)
+        {
+            say(out, ChatEvent::Rule(rule));
+        }
         Ok(passed)
     }
 

@@ -36,7 +36,11 @@ impl Screen<'_> {
                 editor::suspend();
                 terminal.retake().map_err(|error| no_terminal(&error))?;
             }
-            Effect::ConfirmRemember(id) => self.ask(receipts::Wanted::Confirm(id)),
+            Effect::ConfirmRemember(id) => {
+                if let Some(scope) = self.work.as_ref().map(|work| work.rules.clone()) {
+                    self.ask(receipts::Wanted::Confirm(id, scope));
+                }
+            }
             Effect::Redraw => terminal.forget().map_err(|error| no_terminal(&error))?,
             Effect::Quit => return Ok(Next::Quit),
         }

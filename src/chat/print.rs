@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::cancel::Cancel;
 use super::engine::{Binding, ChatEvent, End, Engine, PassedView};
 use super::pick::{self, Choice};
+use super::rules::{self, Rule};
 use super::{history, log, show};
 use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
@@ -208,6 +209,7 @@ fn print_text(event: &ChatEvent, report: &mut Report) {
         ChatEvent::Delta(text) => report.text(text),
         ChatEvent::ToolUse { name, query } => report.note(format!("{name}: {query}")),
         ChatEvent::ToolResult { line, .. } => report.note(line),
+        ChatEvent::Rule(rule) => report.note(rules::line(rule)),
         ChatEvent::Started { .. } | ChatEvent::Seen { .. } | ChatEvent::Usage(_) | ChatEvent::Ended(_) => {}
     }
 }
@@ -237,6 +239,7 @@ fn as_json(event: &ChatEvent, session: &str) -> Value {
         ChatEvent::Passed(view) => passed_json(view),
         ChatEvent::Delta(text) => json!({ "type": "delta", "text": text }),
         ChatEvent::ToolUse { name, query } => json!({ "type": "tool", "name": name, "query": query }),
+        ChatEvent::Rule(rule) => rule_json(rule),
         ChatEvent::ToolResult { ok, line } => json!({ "type": "tool.result", "ok": ok, "summary": line }),
         ChatEvent::Usage(usage) => {
             json!({ "type": "usage", "input": usage.input, "output": usage.output, "cacheRead": usage.cache_read })
@@ -302,6 +305,13 @@ fn provider_json(provider: &agentspine_gate::receipt::claims::BoundProvider) -> 
         "id": provider.id, "status": provider.status, "reason": provider.reason, "failed": failed,
         "latencyMs": provider.latency_ms, "items": provider.injected, "leftOut": provider.left_out,
     })
+}
+
+fn rule_json(rule: &Rule) -> Value {
+    match rule {
+        Rule::Proposed { id, known } => json!({ "type": "rule", "candidateId": id, "known": known }),
+        Rule::NotTaken { why } => json!({ "type": "rule", "candidateId": null, "message": why }),
+    }
 }
 
 fn end_json(end: &End) -> Value {

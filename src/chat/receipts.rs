@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use agentspine_gate::journal::{ReceiptRecord, ReceiptState};
 use agentspine_gate::receipt::claims::Claims;
+use agentspine_gate::remember::RememberScope;
 use agentspine_gate::{Id, ReceiptId};
 use agentspine_tui::{self as data, AppEvent, Level, ReceiptDetail, ReceiptRow, Verdict};
 use serde_json::Value;
 
+use super::rules;
 use crate::desk::Desk;
 
 /// Receipts a list shows.
@@ -28,8 +30,10 @@ pub(super) enum Wanted {
     One(String),
     /// Whether one receipt, the chain and the anchor hold.
     Verdict(String),
-    /// Activate a Must-Remember candidate.
-    Confirm(String),
+    /// The Must-Remember candidates of this scope.
+    Rules(RememberScope),
+    /// Activate one of them.
+    Confirm(String, RememberScope),
 }
 
 /// Asks the desk; a refusal becomes a notice.
@@ -40,7 +44,8 @@ pub(super) async fn answer(desk: &Desk, session: Id, wanted: Wanted) -> Vec<AppE
         Wanted::Running(id, turns) => one_row(desk, id, &turns).await.map(|row| shown(row.map(running))),
         Wanted::One(id) => one(desk, &id).await,
         Wanted::Verdict(id) => verdict(desk, id).await,
-        Wanted::Confirm(id) => confirm(desk, id).await,
+        Wanted::Rules(scope) => rules::waiting(desk, scope).await,
+        Wanted::Confirm(id, scope) => rules::confirm(desk, id, scope).await,
     };
     answered.unwrap_or_else(|text| vec![AppEvent::Notice { level: Level::Bad, text }])
 }
@@ -92,21 +97,6 @@ async fn verdict(desk: &Desk, id: String) -> Result<Vec<AppEvent>, String> {
         Err(refusal) => Verdict { ok: false, text: refusal.to_string() },
     };
     Ok(vec![AppEvent::Verified { id, verdict }])
-}
-
-async fn confirm(desk: &Desk, id: String) -> Result<Vec<AppEvent>, String> {
-    let id = Id::new(id).map_err(|error| error.to_string())?;
-    let done = desk.ask(move |at| {
-        let now = at.seams.clock.wall_ms();
-        Ok(at.gate.remember().confirm(&id, None, now))
-    });
-    done.await
-        .map_err(|refusal| refusal.to_string())?
-        .map_err(|error| format!("{error}. {}", error.advice()))?;
-    Ok(vec![AppEvent::Notice {
-        level: Level::Good,
-        text: "Remembered. It is in every turn from now on.".to_owned(),
-    }])
 }
 
 fn row(record: &ReceiptRecord, turns: &Turns) -> ReceiptRow {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentspine_gate::ReceiptId;
+use agentspine_gate::remember::RememberScope;
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
 use agentspine_tui::{AppEvent, Effect, Event, Setup, State, Theme, tick_ms, update, view};
 use crossterm::event::EventStream;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use tokio::time::{Instant, sleep_until};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::cancel::Cancel;
 use super::engine::{Binding, ChatEvent, End, Engine};
@@ -19,7 +21,7 @@ use super::log::{self, LogEvent};
 use super::pick::{self, Choice};
 use super::show::Show;
 use super::terminal::Terminal;
-use super::{history, receipts};
+use super::{history, receipts, rules};
 use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
 use crate::config::Config;
@@ -29,6 +31,8 @@ use crate::turn::Rooms;
 /// A draft is saved when nothing was typed for this long.
 pub(super) const DRAFT_PAUSE: Duration = Duration::from_millis(400);
 
+/// A turn that was running when the person left is given this long to close its books.
+const CLOSING: Duration = Duration::from_secs(2);
 /// Frames of a stream are at least this far apart: 60 a second.
 const FRAME_PAUSE: Duration = Duration::from_millis(16);
 
@@ -58,6 +62,7 @@ pub(super) async fn run(
     screen.begin(args, rooms, binding).await?;
     let ended = screen.follow(&mut terminal, inbox).await;
     drop(terminal);
+    screen.close().await;
     ended
 }
 
@@ -90,9 +95,13 @@ pub(super) struct Screen<'a> {
 pub(super) struct Work {
     pub(super) rooms: Arc<Rooms>,
     pub(super) session: agentspine_gate::Id,
+    /// Whose Must-Remember candidates the person may confirm here.
+    pub(super) rules: RememberScope,
     pub(super) commands: UnboundedSender<Command>,
     /// Questions of the receipts pane.
     pub(super) questions: UnboundedSender<receipts::Wanted>,
+    /// The engine's task.
+    engine: JoinHandle<()>,
 }
 
 /// Whether the loop goes on.
@@ -152,6 +161,8 @@ impl<'a> Screen<'a> {
         mut binding: Binding,
     ) -> Result<(), Failure> {
         let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
+        // A resumed session is another one than the first paint could name.
+        self.app(AppEvent::SessionNamed { label: binding.scope.session_id.to_string() });
         self.tell_past(&events);
         let target = match &self.choice {
             Choice::Model(target) | Choice::Demo(target) => target.clone(),
@@ -167,15 +178,16 @@ impl<'a> Screen<'a> {
         if binding.instruction_host.is_none() {
             self.app(AppEvent::AskInstructionHost);
         }
-        let session = binding.scope.session_id.clone();
+        let (session, rules) = (binding.scope.session_id.clone(), rules::scope(&binding));
         let (commands, inbox) = mpsc::unbounded_channel();
         let engine = Engine::new(Arc::clone(&rooms), client, target, binding, events, spans);
-        tokio::spawn(serve(engine, inbox, self.news.clone()));
+        let engine = tokio::spawn(serve(engine, inbox, self.news.clone()));
         let (questions, asked) = mpsc::unbounded_channel();
         tokio::spawn(inquire(Arc::clone(&rooms), session.clone(), asked, self.news.clone()));
-        let work = Work { rooms, session, commands, questions };
+        let work = Work { rooms, session, rules, commands, questions, engine };
         self.load_draft(&work).await;
         self.work = Some(work);
+        self.ask_rules();
         Ok(())
     }
 
@@ -304,6 +316,9 @@ impl<'a> Screen<'a> {
             News::Found(server) => self.found(&server),
             News::Chat(event) => {
                 self.follow_receipt(&event);
+                if matches!(event, ChatEvent::Rule(_)) {
+                    self.ask_rules();
+                }
                 self.show.events(event)
             }
         };
@@ -346,10 +361,25 @@ impl<'a> Screen<'a> {
         }
     }
 
-    async fn leave(&mut self) -> Result<(), Failure> {
-        if let Some(cancel) = &self.cancel {
+    /// The rules that wait for the person, for the files pane.
+    fn ask_rules(&self) {
+        if let Some(scope) = self.work.as_ref().map(|work| work.rules.clone()) {
+            self.ask(receipts::Wanted::Rules(scope));
+        }
+    }
+
+    /// Stops what runs, lets it record its outcome, and gives the session up.
+    async fn close(&mut self) {
+        if let Some(cancel) = self.cancel.take() {
             cancel.cancel();
         }
+        let Some(Work { rooms, commands, engine, .. }) = self.work.take() else { return };
+        drop((rooms, commands));
+        // One that takes longer loses nothing: its receipt is spent, and the next start says so.
+        let _ = timeout(CLOSING, engine).await;
+    }
+
+    async fn leave(&mut self) -> Result<(), Failure> {
         self.save_draft().await;
         Ok(())
     }

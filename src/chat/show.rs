@@ -14,6 +14,7 @@ use agentspine_tui::{
 };
 
 use super::engine::{ChatEvent, End, PassedView};
+use super::rules;
 use crate::turn::{Heard, Seen};
 
 /// Steps of a preflight on the screen: files, recall, receipt.
@@ -83,6 +84,7 @@ impl<'a> Show<'a> {
             ChatEvent::Delta(text) => vec![AppEvent::Delta(text)],
             ChatEvent::ToolUse { name, query } => vec![AppEvent::ToolCall { name, line: query }],
             ChatEvent::ToolResult { ok, line } => vec![AppEvent::ToolResult { ok, line }],
+            ChatEvent::Rule(rule) => vec![rules::notice(&rule)],
             ChatEvent::Usage(usage) => {
                 let (input, output) = (usage.input, usage.output);
                 vec![AppEvent::Usage(data::Usage { input, output, context_percent: None })]

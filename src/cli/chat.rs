@@ -14,7 +14,7 @@ use crate::config::Flags;
 #[command(after_help = "Examples:
   agentspine chat --instruction-host claude --model demo
   agentspine chat -p \"Summarise what you know about this project\"
-  git diff | agentspine chat -p \"Review this\" --model anthropic:claude-sonnet-4-5
+  git diff | agentspine chat -p \"Review this\" --model anthropic:claude-sonnet-5-5
   agentspine chat --model chat:qwen3@http://127.0.0.1:11434/v1
   agentspine chat --continue")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
@@ -38,7 +38,7 @@ pub(crate) struct ChatArgs {
     /// Whose instruction files are mandatory
     #[arg(long, value_name = "HOST", value_parser = instruction_host())]
     pub instruction_host: Option<InstructionHost>,
-    /// Resume a session: the one with this id, or choose from a list
+    /// Resume the session with this id; without one, list this project's sessions
     #[arg(long, value_name = "SESSION", num_args = 0..=1, conflicts_with_all = ["continue_last", "session"])]
     #[expect(clippy::option_option, reason = "absent, present without id, present with id")]
     pub resume: Option<Option<String>>,

@@ -14,6 +14,9 @@ use super::status::Status;
 use crate::config::{Config, Flags};
 use crate::report::{Exit, Failure, Output, Report};
 
+/// Schema of what is printed as JSON.
+const SCHEMA: &str = "agentspine.doctor/v1";
+
 /// Check everything a call needs here; exit 1 when the next call would be refused
 #[derive(Args)]
 pub(super) struct DoctorArgs {
@@ -85,6 +88,19 @@ pub(super) fn run(config: &Config, report: &mut Report) -> Result<(), Failure> {
     if ok { Ok(()) } else { Err(Failure::Told(Exit::Other)) }
 }
 
+/// The one check there is where the configuration cannot be read.
+pub(super) fn unconfigured(failure: Failure, report: &mut Report) -> Result<(), Failure> {
+    let checks = [Check::of("configuration", Err(failure))];
+    match report.output() {
+        Output::Json => report.json(&json!({
+            "schema": SCHEMA, "ok": false, "version": env!("CARGO_PKG_VERSION"), "platform": std::env::consts::OS,
+            "stateDirectory": null, "checks": checks, "preflight": {"status": "failed-closed", "error": null},
+        })),
+        Output::People => people(&checks, false, report),
+    }
+    Err(Failure::Told(Exit::Other))
+}
+
 fn people(checks: &[Check], ok: bool, report: &mut Report) {
     for check in checks {
         let state = match check.state {
@@ -111,7 +127,7 @@ fn document(config: &Config, checks: &[Check], ok: bool) -> Value {
         }
     };
     json!({
-        "schema": "agentspine.doctor/v1", "ok": ok, "version": env!("CARGO_PKG_VERSION"),
+        "schema": SCHEMA, "ok": ok, "version": env!("CARGO_PKG_VERSION"),
         "platform": std::env::consts::OS, "stateDirectory": config.short_path(&config.state_dir), "checks": checks,
         "preflight": preflight,
     })

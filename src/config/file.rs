@@ -124,7 +124,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<ConfigFile, Failure> {
         let message = cause.message().lines().next().unwrap_or("not TOML").to_owned();
         Failure::usage(
             format!("{}:{line}: {message}", path.display()),
-            "Correct that line; `agentspine help` and the README list every key",
+            "Correct that line; the README lists every key",
         )
     })
 }

@@ -101,6 +101,11 @@ pub enum AppEvent {
         /// What came out.
         verdict: Verdict,
     },
+    /// Which session this is, once it is open.
+    SessionNamed {
+        /// Its id.
+        label: String,
+    },
     /// Which model answers from now on.
     ModelNamed {
         /// Label for the header, such as `openai:gpt-x` or `demo`.

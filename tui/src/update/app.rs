@@ -36,6 +36,7 @@ pub(super) fn take(state: &mut State, news: AppEvent) -> Vec<Effect> {
         AppEvent::Receipts(rows) => return receipts(state, rows),
         AppEvent::ReceiptDetail(d) => state.receipts.detail = Some(clean_detail(d)),
         AppEvent::Verified { id, verdict } => verified(state, &id, verdict),
+        AppEvent::SessionNamed { label } => state.setup.session = scrub_line(&label),
         AppEvent::ModelNamed { label, note } => {
             state.model = scrub_line(&label);
             state.model_note = scrub_line(&note);

@@ -180,7 +180,8 @@ fn standing(state: &State) -> Vec<Item> {
     }
     items.extend(failed_provider(state));
     if !state.candidates.is_empty() {
-        let text = format!("{} rules proposed (F4)", state.candidates.len());
+        let s = if state.candidates.len() == 1 { "" } else { "s" };
+        let text = format!("{} rule{s} proposed (F4)", state.candidates.len());
         items.push(item(3, theme.span(Tone::Accent, text)));
     }
     items

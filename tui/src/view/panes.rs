@@ -277,7 +277,9 @@ fn recall_strip(state: &State, columns: usize) -> Line<'static> {
     match turn.and_then(|t| t.recall.as_ref()) {
         None => left.push(item(1, theme.span(Tone::Dim, no_recall(turn)))),
         Some(r) => {
-            let text = format!("{} items {}/{} tok", r.items.len(), short(r.tokens), short(r.budget_tokens));
+            let s = if r.items.len() == 1 { "" } else { "s" };
+            let text =
+                format!("{} item{s} {}/{} tok", r.items.len(), short(r.tokens), short(r.budget_tokens));
             left.push(item(1, Span::raw(text)));
             left.extend(r.providers.iter().map(|p| strip_provider(p, theme)));
         }
