@@ -117,6 +117,11 @@ impl Terminal {
         self.wait_until(&format!("{text:?}"), |screen| screen.contents().contains(text));
     }
 
+    /// Waits until the screen does not hold this text any more.
+    pub fn wait_gone(&self, text: &str) {
+        self.wait_until(&format!("no {text:?}"), |screen| !screen.contents().contains(text));
+    }
+
     /// Waits until the screen is as told.
     pub fn wait_until(&self, what: &str, holds: impl Fn(&vt100::Screen) -> bool) {
         let begun = Instant::now();
