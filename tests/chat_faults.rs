@@ -219,19 +219,31 @@ fn retry_without_a_failed_call_says_so_and_calls_nobody() {
 fn a_prompt_whose_call_failed_may_be_typed_again_and_is_a_retry_of_that_call() {
     for (server, model) in Served::of_each_dialect(|| vec![busy(429), Answer::text(&["yes"])]) {
         let home = Home::new();
+        home.write("src/project/CLAUDE.md", "The rule.\n");
+        assert_eq!(home.ask(&model, "the same words").code, 20);
+        let again = home.ask_on(&model, "the same words");
+        assert_eq!((again.code, again.out.as_str()), (0, "yes\n"), "{}", again.err);
+        let receipts = law(&home, &[&server]);
+        assert_eq!(receipts[1].text("retryOf"), receipts[0].id());
+        assert_eq!(receipts[1].documents(), [("claude:project/CLAUDE.md", "replayed")]);
+        assert_eq!(server.requests()[0].body, server.requests()[1].body);
+    }
+}
+
+#[test]
+fn a_prompt_typed_again_after_a_file_changed_is_a_turn_of_its_own_with_the_new_version() {
+    for (server, model) in Served::of_each_dialect(|| vec![busy(429), Answer::text(&["yes"])]) {
+        let home = Home::new();
         home.write("src/project/CLAUDE.md", "Old rule.\n");
-        let old = |receipt: &crate::support::law::Shown| receipt.claims()["documents"][0]["sha256"].clone();
         assert_eq!(home.ask(&model, "the same words").code, 20);
         home.write("src/project/CLAUDE.md", "New rule.\n");
         let again = home.ask_on(&model, "the same words");
         assert_eq!((again.code, again.out.as_str()), (0, "yes\n"), "{}", again.err);
         let receipts = law(&home, &[&server]);
-        assert_eq!(receipts[1].text("retryOf"), receipts[0].id());
-        // The same body with the same spans; that a file has changed since is bound and shown.
-        assert_eq!(receipts[1].documents(), [("claude:project/CLAUDE.md", "replayed")]);
-        assert_eq!(receipts[1].claims()["documents"][0]["changedSinceParent"], true);
-        assert_ne!(old(&receipts[0]), old(&receipts[1]));
-        assert_eq!(server.requests()[0].body, server.requests()[1].body);
+        assert_eq!(receipts[1].claims()["retryOf"], serde_json::Value::Null);
+        assert_eq!(receipts[1].documents(), [("claude:project/CLAUDE.md", "injected")]);
+        let body = String::from_utf8(server.requests()[1].body.clone()).unwrap();
+        assert!(body.contains("New rule.") && !body.contains("Old rule."), "{body}");
     }
 }
 

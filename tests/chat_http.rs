@@ -66,12 +66,15 @@ fn events_tell_the_story_of_a_turn_in_order() {
     let run = Run::of(home.chat(&server.chat(), &["--json", "-p", "count"]).output().unwrap());
     let events: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["turn.started", "receipt", "delta", "delta", "usage", "done"]);
+    assert_eq!(
+        kinds,
+        ["turn.started", "instructions", "recall", "receipt", "delta", "delta", "usage", "done"]
+    );
     assert!(events.iter().all(|event| event["schema"] == "agentspine.events/v1"));
     let receipts = law(&home, &[&server]);
-    assert_eq!(events[1]["receiptId"], receipts[0].id());
-    assert_eq!(events[1]["requestDigest"], receipts[0].claims()["requestDigest"]);
-    assert_eq!(events[5]["status"], "answered");
+    assert_eq!(events[3]["receiptId"], receipts[0].id());
+    assert_eq!(events[3]["requestDigest"], receipts[0].claims()["requestDigest"]);
+    assert_eq!(events[7]["status"], "answered");
 }
 
 #[test]

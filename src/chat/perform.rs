@@ -1,7 +1,5 @@
 //! What the screen asks for: every effect of a key, carried out.
 
-use std::sync::Arc;
-
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
 use agentspine_tui::{self as data, AppEvent, Effect, Level};
@@ -9,7 +7,7 @@ use tokio::time::Instant;
 
 use super::cancel::Cancel;
 use super::pick::{self, Choice};
-use super::screen::{Command, DRAFT_PAUSE, News, Next, Screen, no_terminal};
+use super::screen::{Command, DRAFT_PAUSE, Next, Screen, no_terminal};
 use super::terminal::Terminal;
 use super::{editor, receipts};
 use crate::report::Failure;
@@ -76,12 +74,8 @@ impl Screen<'_> {
 
     pub(super) fn ask(&self, wanted: receipts::Wanted) {
         let Some(work) = &self.work else { return };
-        let (rooms, session, news) = (Arc::clone(&work.rooms), work.session.clone(), self.news.clone());
-        tokio::spawn(async move {
-            for event in receipts::answer(&rooms.desk, session, wanted).await {
-                let _ = news.send(News::App(event));
-            }
-        });
+        // The pane's task lives as long as this sender.
+        let _ = work.questions.send(wanted);
     }
 
     pub(super) fn choose_model(&mut self, index: usize) {

@@ -24,6 +24,8 @@ pub(super) enum Wanted {
     List(Turns),
     /// One receipt's line.
     Row(ReceiptId, Turns),
+    /// The line of a receipt whose call is under way: spent, and its outcome is still to come.
+    Running(ReceiptId, Turns),
     /// One receipt, whole.
     One(String),
     /// Whether one receipt, the chain and the anchor hold.
@@ -38,7 +40,8 @@ pub(super) enum Wanted {
 pub(super) async fn answer(desk: &Desk, session: Id, wanted: Wanted) -> Vec<AppEvent> {
     let answered = match wanted {
         Wanted::List(turns) => list(desk, session, &turns).await,
-        Wanted::Row(id, turns) => one_row(desk, id, &turns).await,
+        Wanted::Row(id, turns) => one_row(desk, id, &turns).await.map(shown),
+        Wanted::Running(id, turns) => one_row(desk, id, &turns).await.map(|row| shown(row.map(running))),
         Wanted::One(id) => one(desk, &id).await,
         Wanted::Verdict(id) => verdict(desk, id).await,
         Wanted::Rules(scope) => rules::waiting(desk, scope).await,
@@ -53,10 +56,24 @@ async fn list(desk: &Desk, session: Id, turns: &Turns) -> Result<Vec<AppEvent>, 
     Ok(vec![AppEvent::Receipts(records.iter().map(|record| row(record, turns)).collect())])
 }
 
-async fn one_row(desk: &Desk, id: ReceiptId, turns: &Turns) -> Result<Vec<AppEvent>, String> {
+async fn one_row(desk: &Desk, id: ReceiptId, turns: &Turns) -> Result<Option<ReceiptRow>, String> {
     let record =
         desk.ask(move |at| at.gate.vault().record(id)).await.map_err(|refusal| refusal.to_string())?;
-    Ok(record.iter().map(|record| AppEvent::Receipt(row(record, turns))).collect())
+    Ok(record.map(|record| row(&record, turns)))
+}
+
+fn shown(row: Option<ReceiptRow>) -> Vec<AppEvent> {
+    row.map(AppEvent::Receipt).into_iter().collect()
+}
+
+/// The journal cannot tell a call under way from one whose process died; this process can.
+fn running(row: ReceiptRow) -> ReceiptRow {
+    match row.state {
+        data::ReceiptState::OutcomeUnknown => {
+            ReceiptRow { state: data::ReceiptState::Consumed, call: "running".to_owned(), ..row }
+        }
+        _ => row,
+    }
 }
 
 async fn one(desk: &Desk, id: &str) -> Result<Vec<AppEvent>, String> {

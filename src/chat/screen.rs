@@ -98,8 +98,10 @@ pub(super) struct Work {
     /// Whose Must-Remember candidates the person may confirm here.
     pub(super) rules: RememberScope,
     pub(super) commands: UnboundedSender<Command>,
-    /// The engine's task.
-    engine: JoinHandle<()>,
+    /// Questions of the receipts pane.
+    pub(super) questions: UnboundedSender<receipts::Wanted>,
+    /// The engine's task and the one that answers questions; each ends with its sender.
+    tasks: [JoinHandle<()>; 2],
 }
 
 /// Whether the loop goes on.
@@ -179,8 +181,12 @@ impl<'a> Screen<'a> {
         let (session, rules) = (binding.scope.session_id.clone(), rules::scope(&binding));
         let (commands, inbox) = mpsc::unbounded_channel();
         let engine = Engine::new(Arc::clone(&rooms), client, target, binding, events, spans);
-        let engine = tokio::spawn(serve(engine, inbox, self.news.clone()));
-        let work = Work { rooms, session, rules, commands, engine };
+        let (questions, asked) = mpsc::unbounded_channel();
+        let tasks = [
+            tokio::spawn(serve(engine, inbox, self.news.clone())),
+            tokio::spawn(inquire(Arc::clone(&rooms), session.clone(), asked, self.news.clone())),
+        ];
+        let work = Work { rooms, session, rules, commands, questions, tasks };
         self.load_draft(&work).await;
         self.work = Some(work);
         self.ask_rules();
@@ -337,8 +343,13 @@ impl<'a> Screen<'a> {
     fn follow_receipt(&mut self, event: &ChatEvent) {
         match event {
             ChatEvent::Passed(view) => {
-                self.turns.insert(view.claims.id, view.turn);
-                self.latest = Some(view.claims.id);
+                let id = view.claims.id;
+                self.turns.insert(id, view.turn);
+                // A turn with tools makes several calls: the one before has its outcome by now.
+                if let Some(before) = self.latest.replace(id) {
+                    self.ask(receipts::Wanted::Row(before, self.turns.clone()));
+                }
+                return self.ask(receipts::Wanted::Running(id, self.turns.clone()));
             }
             ChatEvent::Ended(End::Refused { turn, refusal, .. }) => {
                 self.latest = refusal.receipt;
@@ -364,10 +375,12 @@ impl<'a> Screen<'a> {
         if let Some(cancel) = self.cancel.take() {
             cancel.cancel();
         }
-        let Some(Work { rooms, commands, engine, .. }) = self.work.take() else { return };
-        drop((rooms, commands));
+        let Some(Work { rooms, commands, questions, tasks: [engine, answers], .. }) = self.work.take() else {
+            return;
+        };
+        drop((rooms, commands, questions));
         // One that takes longer loses nothing: its receipt is spent, and the next start says so.
-        let _ = timeout(CLOSING, engine).await;
+        let _ = timeout(CLOSING, async { (engine.await, answers.await) }).await;
     }
 
     async fn leave(&mut self) -> Result<(), Failure> {
@@ -380,6 +393,20 @@ async fn sleep(until: Option<Instant>) {
     match until {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+/// The receipts pane's task: one question after the other, so that no older answer replaces a newer one.
+async fn inquire(
+    rooms: Arc<Rooms>,
+    session: agentspine_gate::Id,
+    mut asked: UnboundedReceiver<receipts::Wanted>,
+    news: UnboundedSender<News>,
+) {
+    while let Some(wanted) = asked.recv().await {
+        for event in receipts::answer(&rooms.desk, session.clone(), wanted).await {
+            let _ = news.send(News::App(event));
+        }
     }
 }
 

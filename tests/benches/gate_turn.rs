@@ -282,8 +282,8 @@ fn library_turns(machine: &Machine) -> [Spread; 7] {
             blocks: vec![AssistantBlock::Text("It was decided and written down.".into())],
         });
         if turn >= WARM_UP {
-            let whole = *cpu.last().unwrap() - cpu[0];
-            let steps = cpu.windows(2).map(|pair| pair[1] - pair[0]);
+            let whole = cpu.last().unwrap().saturating_sub(cpu[0]);
+            let steps = cpu.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
             [took, whole]
                 .into_iter()
                 .chain(steps)
@@ -328,7 +328,7 @@ fn no_commands(machine: &Machine) -> Commands {
 fn chat_time(machine: &Machine, prompts: usize) -> (Duration, Duration) {
     let (wall, before) = (Instant::now(), children_cpu());
     chat(machine, prompts, Command::new(env!("CARGO_BIN_EXE_agentspine")));
-    (wall.elapsed(), children_cpu() - before)
+    (wall.elapsed(), children_cpu().saturating_sub(before))
 }
 
 /// CPU of all children so far, from /proc/self/stat: cutime and cstime, fields 16 and 17, in ticks of 10 ms.

@@ -115,11 +115,6 @@ impl Terminal {
         self.shared.0.lock().unwrap().frame.clone()
     }
 
-    /// Every byte so far.
-    pub fn raw(&self) -> Vec<u8> {
-        self.shared.0.lock().unwrap().raw.clone()
-    }
-
     /// Waits until the screen holds this text.
     pub fn wait_for(&self, text: &str) {
         self.wait_until(&format!("{text:?}"), |screen| screen.contents().contains(text));
@@ -228,6 +223,7 @@ impl Drop for Terminal {
 }
 
 /// What keys send.
+#[allow(dead_code)] // The house and the pictures press different ones.
 pub mod keys {
     pub const ENTER: &str = "\r";
     pub const ESC: &str = "\x1b";

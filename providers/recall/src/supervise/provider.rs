@@ -107,7 +107,8 @@ impl Seen {
     /// Too much output is too much, even where the exit was seen before the last bytes.
     fn settled(self) -> (Fate, Vec<u8>) {
         match self.fate.unwrap_or(Fate::Timeout) {
-            Fate::Exit(_) if self.oversize => (Fate::Oversize, Vec::new()),
+            // A flood that meets a closed pipe ends by its signal: what stopped it is the limit.
+            Fate::Exit(_) | Fate::Signal(_) if self.oversize => (Fate::Oversize, Vec::new()),
             Fate::Exit(0) => (Fate::Exit(0), self.output.unwrap_or_default()),
             fate => (fate, Vec::new()),
         }
