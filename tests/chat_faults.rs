@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use serde_json::json;
 
 use crate::support::fake_model::{Answer, End};
-use crate::support::law::law;
+use crate::support::law::{Shown, law};
 use crate::support::live::Live;
 use crate::support::served::Served;
 use crate::support::{Home, Run};
@@ -58,7 +58,7 @@ fn an_error_status_is_told_once_with_its_wait_and_is_never_tried_again_by_us() {
         }
         let receipts = law(&home, &[&server]);
         assert_eq!(server.requests().len(), cases().len());
-        let outcomes: Vec<&str> = receipts.iter().map(|receipt| receipt.outcome()).collect();
+        let outcomes: Vec<&str> = receipts.iter().map(Shown::outcome).collect();
         assert_eq!(outcomes, cases().iter().map(|(_, _, outcome)| *outcome).collect::<Vec<_>>());
         assert_eq!(receipts[1].0["outcome"]["body"]["status"], 429);
     }
@@ -83,7 +83,7 @@ fn a_cut_stream_ends_with_21_and_what_came_is_kept() {
         assert_eq!(home.ask_on(&model, "three").code, 21);
         assert_eq!(home.ask_on(&model, "four").out, "whole\n");
         let receipts = law(&home, &[&server]);
-        let outcomes: Vec<&str> = receipts.iter().map(|receipt| receipt.outcome()).collect();
+        let outcomes: Vec<&str> = receipts.iter().map(Shown::outcome).collect();
         assert_eq!(outcomes, ["cut", "cut", "cut", "answered"]);
         let last = server.bodies().pop().unwrap();
         assert!(last.contains("half an answer") && last.contains("two") && !last.contains("three"), "{last}");

@@ -146,7 +146,7 @@ impl Engine {
         };
         let (turns, parent) = (prompts().count() as u64, prompts().next_back());
         let (begun, spans) = (!events.is_empty(), Arc::new(spans));
-        Self { rooms, client, target, binding, begun, spans, turns, parent, events }
+        Self { rooms, client, target, binding, events, begun, spans, turns, parent }
     }
 
     /// The bound session.

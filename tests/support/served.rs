@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use super::fake_model::{Answer, FakeModel, Recorded};
 
 /// Nothing here takes this long; a test that waits so long has failed.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A running server.
 pub struct Served {

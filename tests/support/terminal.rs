@@ -56,6 +56,7 @@ pub struct Start<'a> {
 
 /// How a program left its terminal.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a mode of the terminal.
 pub struct Left {
     pub code: u32,
     pub signal: Option<String>,
