@@ -62,11 +62,15 @@ impl Drawer {
         self.conversations.append_later(session, &[stored]).map(drop).map_err(store)
     }
 
-    /// What a session's log and spans hold.
-    pub(crate) fn read(&self, session: &Id) -> Result<(Vec<LogEvent>, Vec<Span>), Refusal> {
+    /// The injected text a session keeps.
+    pub(crate) fn spans(&self, session: &Id) -> Result<Vec<Span>, Refusal> {
+        self.conversations.spans(session).map_err(store)
+    }
+
+    /// What a session's log holds.
+    pub(crate) fn read(&self, session: &Id) -> Result<Vec<LogEvent>, Refusal> {
         let events = self.conversations.events(session).map_err(store)?;
-        let spans = self.conversations.spans(session).map_err(store)?;
-        Ok((events.into_iter().filter_map(LogEvent::read).collect(), spans))
+        Ok(events.into_iter().filter_map(LogEvent::read).collect())
     }
 }
 

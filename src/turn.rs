@@ -1,7 +1,5 @@
 //! THE PATH: the steps of a call in order. No other way leads to a model.
 
-use std::sync::Arc;
-
 use agentspine_gate::instructions::Listed;
 use agentspine_gate::recall::Outcome;
 use agentspine_gate::receipt::Admitted;
@@ -29,8 +27,6 @@ pub(crate) struct Call {
     pub request: TurnRequest,
     /// The body without injected text.
     pub draft: Draft,
-    /// The conversation's spans so far.
-    pub spans: Arc<Vec<Span>>,
     /// What the conversation keeps before the call, once its receipt is known: the prompt, or tool results.
     pub event: Box<dyn FnOnce(ReceiptId) -> LogEvent + Send>,
 }
@@ -83,7 +79,7 @@ pub(crate) async fn walk(
     tell: &(dyn Fn(Seen) + Sync),
     cancel: &Cancel,
 ) -> Result<Passed, Stopped> {
-    let Call { request, draft, spans, event } = call;
+    let Call { request, draft, event } = call;
     let desk = &rooms.desk;
 
     let ask = request.clone();
@@ -95,8 +91,11 @@ pub(crate) async fn walk(
     let heard = required.into_iter().zip(outcomes.iter().cloned());
     tell(Seen::Recall(heard.map(|(required, outcome)| Heard { required, outcome }).collect()));
 
+    let session = request.scope.session_id.clone();
     let (composed, prepared) = desk
         .ask(move |at| {
+            // Read for every call: what was forgotten or purged meanwhile is not said again.
+            let spans = at.spans(&session)?;
             let composed = at.gate.compose(plan, &outcomes, &draft, &spans)?;
             let prepared = at.gate.issue(&composed)?;
             Ok((composed, prepared))

@@ -1,5 +1,7 @@
 //! After a full run with secrets in every input, each of them is only where it belongs.
 
+use std::process::Command;
+
 use serde_json::json;
 
 use crate::support::fake_model::{Answer, End};
@@ -46,9 +48,9 @@ fn told_nothing(run: &Run, allowed: &[&str]) {
     }
 }
 
-#[test]
-fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
-    let (home, server) = (Home::new(), Served::start([]));
+/// A home with a canary in its instructions, rules and memories, whose only way out is the server.
+fn home_full_of_canaries(server: &Served) -> Home {
+    let home = Home::new();
     home.write("src/project/CLAUDE.md", &format!("The word is {INSTRUCTION}.\n"));
     let config = format!("[http]\nproxy = \"{}\"\nallow_plain = true\n", server.base());
     home.write(".config/agentspine/config.toml", &config);
@@ -60,16 +62,24 @@ fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
     home.ok(&["remember-confirm", candidate, "--confirm-local-user"]);
     let summary = format!("Deploys are called {MEMORY}.");
     home.ok(&["memory", "remember", "--title", "Names of deploys", "--summary", &summary]);
+    home
+}
 
-    let model = "chat:m@http://models.example";
-    let command = |args: &[&str]| {
-        let mut command = home.chat(model, args);
-        command.env("AGENTSPINE_API_KEY", KEY).env("ANTHROPIC_API_KEY", KEY).env("OPENAI_API_KEY", KEY);
-        command
-    };
-    let prompt = format!("{PROMPT}: how are deploys called?");
+/// A chat with a key in every variable that may hold one.
+fn chat(home: &Home, args: &[&str]) -> Command {
+    let mut command = home.chat("chat:m@http://models.example", args);
+    command.env("AGENTSPINE_API_KEY", KEY).env("ANTHROPIC_API_KEY", KEY).env("OPENAI_API_KEY", KEY);
+    command
+}
+
+fn run(home: &Home, args: &[&str]) -> Run {
+    Run::of(chat(home, args).output().unwrap())
+}
+
+#[test]
+fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
     let quoting = json!({ "error": { "message": format!("key {KEY} is not good") } });
-    for answer in [
+    let server = Served::start([
         Answer::tool("call_1", "memory_search", json!({ "query": "deploys" })),
         Answer::text(&[ANSWER]),
         Answer::json(400, &quoting),
@@ -77,42 +87,57 @@ fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
         Answer::sse("data: {broken\n\n"),
         Answer::Hang,
         Answer::text(&[ANSWER]),
-    ] {
-        server.push(answer);
+    ]);
+    let (home, prompt) = (home_full_of_canaries(&server), format!("{PROMPT}: how are deploys called?"));
+    calls_tell_nothing(&home, &server, &prompt);
+    let body = server.bodies().remove(0);
+    for canary in [PROMPT, INSTRUCTION, CLAIM, MEMORY] {
+        assert!(body.contains(canary), "{canary} reached the model: {body}");
     }
-    let first = Run::of(command(&["-p", &prompt]).output().unwrap());
+    refusals_tell_nothing(&home, &prompt);
+    home.write("src/project/CLAUDE.md", INSTRUCTION);
+    told_nothing(&run(&home, &["--continue", "-p", &prompt]), &[ANSWER]);
+    reports_tell_nothing(&home, &server);
+    every_file_holds_only_its_own(&home);
+}
+
+/// A tool loop, an error that quotes the key, a cut, nonsense, and a kill before the first byte.
+fn calls_tell_nothing(home: &Home, server: &Served, prompt: &str) {
+    let first = run(home, &["-p", prompt]);
     assert_eq!((first.code, first.out.as_str()), (0, format!("{ANSWER}\n").as_str()), "{}", first.err);
     told_nothing(&first, &[ANSWER]);
     for code in [20, 21, 20] {
-        let run = Run::of(command(&["--json", "--continue", "-p", &prompt]).output().unwrap());
+        let run = run(home, &["--json", "--continue", "-p", prompt]);
         assert_eq!(run.code, code, "{}", run.err);
         told_nothing(&run, &[ANSWER]);
     }
-    let killed = Live::ask(&mut command(&["--continue", "-p", &prompt]));
+    let killed = Live::ask(&mut chat(home, &["--continue", "-p", prompt]));
     for _ in 0..6 {
         server.arrived();
     }
     killed.kill();
     told_nothing(&killed.end(), &[]);
-    let body = server.bodies().remove(0);
-    for canary in [PROMPT, INSTRUCTION, CLAIM, MEMORY] {
-        assert!(body.contains(canary), "{canary} reached the model: {body}");
+}
+
+/// Over the budget, no UTF-8, no instruction host.
+fn refusals_tell_nothing(home: &Home, prompt: &str) {
+    let file = home.project().join("CLAUDE.md");
+    for (text, code) in [
+        (format!("{INSTRUCTION} ").repeat(4096).into_bytes(), 12),
+        ([INSTRUCTION.as_bytes(), &[0xff, 0xfe]].concat(), 10),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let refused = run(home, &["--json", "-p", prompt]);
+        assert_eq!(refused.code, code, "{}", refused.err);
+        told_nothing(&refused, &[]);
     }
+    let unbound = home.run_with_stdin(&["chat", "--model", "demo", "--plain"], &format!("{prompt}\n"));
+    assert_eq!(unbound.code, 10, "{}", unbound.err);
+    told_nothing(&unbound, &[]);
+}
 
-    // Refusals: over the budget, unreadable text, no host, a changed store.
-    home.write("src/project/CLAUDE.md", &format!("{INSTRUCTION} ").repeat(4096));
-    let refused = Run::of(command(&["-p", &prompt]).output().unwrap());
-    assert_eq!(refused.code, 12, "{}", refused.err);
-    told_nothing(&refused, &[]);
-    std::fs::write(home.project().join("CLAUDE.md"), [INSTRUCTION.as_bytes(), &[0xff, 0xfe]].concat())
-        .unwrap();
-    let refused = Run::of(command(&["--json", "-p", &prompt]).output().unwrap());
-    assert_eq!(refused.code, 10, "{}", refused.err);
-    told_nothing(&refused, &[]);
-    told_nothing(&home.run_with_stdin(&["chat", "--model", "demo", "--plain"], &format!("{prompt}\n")), &[]);
-    home.write("src/project/CLAUDE.md", INSTRUCTION);
-    told_nothing(&Run::of(command(&["--continue", "-p", &prompt]).output().unwrap()), &[ANSWER]);
-
+/// Every command that reports on what happened.
+fn reports_tell_nothing(home: &Home, server: &Served) {
     for args in [
         &["receipts", "list"][..],
         &["receipts", "list", "--json"],
@@ -125,10 +150,9 @@ fn prompts_instructions_claims_memories_and_keys_are_only_where_they_belong() {
     ] {
         told_nothing(&home.run(args), &[]);
     }
-    for receipt in law_of(&home, &server) {
+    for receipt in law_of(home, server) {
         told_nothing(&home.run(&["receipts", "show", &receipt]), &[]);
     }
-    every_file_holds_only_its_own(&home);
 }
 
 /// The law with the proxy's requests, whose receipts name the far endpoint; every receipt's id.

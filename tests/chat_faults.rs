@@ -356,3 +356,17 @@ fn a_process_killed_before_the_answer_leaves_a_spent_receipt_and_nothing_is_sent
         assert!(!body.contains("lost words") && body.contains("other words"));
     }
 }
+
+#[test]
+fn an_answer_that_is_not_whole_says_so() {
+    let cut = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n\
+        event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
+        event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"half\"}}\n\n\
+        event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n\
+        event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"max_tokens\"},\"usage\":{\"output_tokens\":2}}\n\n\
+        event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    let (server, home) = (Served::start([Answer::sse(cut)]), Home::new());
+    let run = home.ask(&server.anthropic(), "go");
+    assert_eq!((run.code, run.out.as_str()), (0, "half\n"), "{}", run.err);
+    assert!(run.err.contains("reached its limit of 8192 tokens and is not whole"), "{}", run.err);
+}

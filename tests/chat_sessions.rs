@@ -1,7 +1,7 @@
 //! Conversations over restarts, changed files, two processes at once, and deletion.
 
 use crate::support::fake_model::{Answer, End};
-use crate::support::law::law;
+use crate::support::law::{Shown, law};
 use crate::support::live::Live;
 use crate::support::served::Served;
 use crate::support::{Home, Run};
@@ -68,7 +68,7 @@ fn a_file_changed_added_or_removed_between_two_turns_is_in_the_next_one() {
         home.ask_on(&model, "4");
         let receipts = law(&home, &[&server]);
         let (own, local) = ("claude:project/CLAUDE.md", "claude:project/CLAUDE.local.md");
-        let states: Vec<_> = receipts.iter().map(|receipt| receipt.documents()).collect();
+        let states: Vec<_> = receipts.iter().map(Shown::documents).collect();
         assert_eq!(states[0], [(own, "injected")]);
         assert_eq!(states[1], [(own, "injected")]);
         assert_eq!(states[2], [(own, "replayed"), (local, "injected")]);
@@ -200,4 +200,32 @@ fn a_resumed_session_keeps_its_instruction_host_and_resume_without_an_id_lists()
     let receipts = law(&home, &[&server]);
     assert_eq!(receipts[1].text("instructionHost"), "codex");
     assert_eq!(receipts[1].documents(), [("codex:project/AGENTS.md", "replayed")]);
+}
+
+#[test]
+fn a_rule_purged_while_a_chat_is_open_is_not_sent_again() {
+    let (server, home) = (Served::start([Answer::text(&["one"]), Answer::text(&["two"])]), Home::new());
+    home.write("src/project/CLAUDE.md", "The document.\n");
+    let claim = [
+        "remember-propose",
+        "--claim",
+        "The lark sings at dawn",
+        "--user",
+        "local-user",
+        "--tenant",
+        "local-tenant",
+    ];
+    let candidate = home.json(&claim)["candidate"]["id"].as_str().unwrap().to_owned();
+    let entry = home.json(&["remember-confirm", &candidate, "--confirm-local-user"])["entry"]["id"].clone();
+    let mut live = Live::start(&mut home.chat(&server.chat(), &["--plain"]));
+    live.send("first");
+    live.until("one");
+    home.ok(&["remember-purge", entry.as_str().unwrap(), "--confirm-local-purge"]);
+    live.send("second");
+    live.until("two");
+    live.close_stdin();
+    assert_eq!(live.end().code, 0);
+    let bodies = server.bodies();
+    assert!(bodies[0].contains("The lark sings at dawn") && bodies[0].contains("The document."));
+    assert!(!bodies[1].contains("lark") && bodies[1].contains("The document."), "{}", bodies[1]);
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::Home;
 use crate::support::fake_model::{Answer, End};
 use crate::support::served::Served;
-use crate::support::terminal::{Left, Start, Terminal, find, keys};
+use crate::support::terminal::{Left, Start, Terminal, find, keys, text_of};
 
 const SIZE: (u16, u16) = (80, 24);
 const DEMO: [&str; 4] = ["--instruction-host", "claude", "--model", "demo"];
@@ -51,7 +51,7 @@ fn quit(terminal: Terminal) -> Left {
 
 /// The terminal is a shell's again, and the program said so at the very end.
 fn assert_restored(left: &Left) {
-    assert!(left.is_restored(), "{left:?}");
+    assert!(left.is_restored(), "still {:?} at the end of:\n{}", left.unrestored, left.text);
     for (sequence, what) in [
         ("\x1b[?1049l", "leave the alternate screen"),
         ("\x1b[?25h", "show the cursor"),
@@ -197,16 +197,14 @@ fn a_small_window_and_back_shows_the_same_again() {
     terminal.submit("ping");
     terminal.wait_for("and then again.");
     settle(&terminal);
-    // A cell that was written over and one that never was look the same.
-    let visible = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
-    let before = visible(&terminal.text());
+    let before = terminal.text();
     terminal.resize(40, 10);
     terminal.wait_until("a frame of 40 columns", |screen| {
         // The answer is wrapped as only 40 columns wrap it.
         screen.contents().contains("\n  narrow window, and then again.")
     });
     terminal.resize(SIZE.0, SIZE.1);
-    terminal.wait_until("the frame of before", |screen| visible(&screen.contents()) == before);
+    terminal.wait_until("the frame of before", |screen| text_of(screen) == before);
     assert_restored(&quit(terminal));
 }
 
@@ -219,7 +217,7 @@ fn a_window_that_shrank_for_a_moment_is_drawn_anew() {
         terminal.resize(40, 10);
         terminal.resize(SIZE.0, SIZE.1);
     }
-    terminal.wait_until("the frame of before", |screen| screen.contents() == before);
+    terminal.wait_until("the frame of before", |screen| text_of(screen) == before);
     assert_restored(&quit(terminal));
 }
 

@@ -1,11 +1,12 @@
 //! Composing: from a plan, the outcomes of its providers and the host's draft to the exact body and its claims.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::brief::{self, Additions, Fence, NewDocument, NewItem};
 use crate::failure::{Code, Detail, Field, Refusal};
 use crate::held::{Held, Replay};
-use crate::ids::{Digest, ReceiptId};
+use crate::ids::Digest;
 use crate::instructions::Document;
 use crate::mac::MacKey;
 use crate::plan::Plan;
@@ -49,7 +50,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) draft: &'a Draft,
     pub(crate) replays: Vec<Replay<'a>>,
     pub(crate) fence_key: &'a MacKey,
-    pub(crate) parent: Option<ReceiptId>,
+    pub(crate) parent: Option<Arc<Claims>>,
     pub(crate) journal_id: &'a str,
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     let bind = |doc| bind_document(doc, &held, &inputs.draft.present, injects, known);
     let documents: Vec<BoundDocument> = plan.snapshot.documents.iter().map(bind).collect();
     let remember = bind_remember(&plan.active, &held, injects);
-    known_conversation(&plan, inputs.parent, &documents, &remember)?;
+    known_conversation(&plan, inputs.parent.as_deref(), &documents, &remember)?;
     let pairs = pair(&plan.planned, inputs.outcomes)?;
     let selection = select(&pairs, plan.recall_budget(), &held.items)?;
     let budget = budget(&plan, &documents)?;
@@ -113,24 +114,28 @@ fn bind_document(
     }
 }
 
-/// A call that adds nothing must hold everything mandatory already. Only a continuation of a known turn may lack what
-/// appeared since; the next turn injects that.
+/// A call that adds nothing must hold everything mandatory already. Only a continuation may lack what appeared since its
+/// turn; the next turn injects that.
 fn known_conversation(
     plan: &Plan,
-    parent: Option<ReceiptId>,
+    parent: Option<&Claims>,
     documents: &[BoundDocument],
     remember: &[BoundRemember],
 ) -> Result<(), Refusal> {
-    let document = documents.iter().find(|doc| doc.state == Delivery::Unverified).map(|doc| doc.id.as_str());
-    let rule =
-        remember.iter().find(|entry| entry.state == Delivery::Unverified).map(|entry| entry.id.as_str());
-    let missing = match plan.bound.request.kind {
-        CallKind::Continuation if parent.is_none() => document,
-        // A turn that repeats one whose span is gone.
-        CallKind::Turn | CallKind::Subagent => document.or(rule),
-        CallKind::Continuation | CallKind::Side => None,
+    let (lacks, strict) =
+        (|state| state == Delivery::Unverified, plan.bound.request.kind != CallKind::Continuation);
+    let had_document = |now: &&BoundDocument| {
+        let was = |old: &BoundDocument| old.id == now.id && !lacks(old.state);
+        strict || parent.is_none_or(|turn| turn.documents.iter().any(was))
     };
-    let Some(missing) = missing else { return Ok(()) };
+    let had_rule = |now: &&BoundRemember| {
+        let was = |old: &BoundRemember| old.id == now.id && !lacks(old.state);
+        strict || parent.is_some_and(|turn| turn.must_remember.iter().any(was))
+    };
+    let document = documents.iter().filter(|doc| lacks(doc.state)).find(had_document);
+    let rule = remember.iter().filter(|entry| lacks(entry.state)).find(had_rule);
+    let missing = document.map(|doc| doc.id.as_str()).or(rule.map(|entry| entry.id.as_str()));
+    let Some(missing) = missing.filter(|_| plan.bound.request.kind != CallKind::Side) else { return Ok(()) };
     Err(Refusal::new(
         Detail::ConversationUnknown,
         format!("This call goes on with a conversation that is not kept here whole: {missing} is not in it."),
@@ -222,6 +227,7 @@ pub(crate) fn budget(plan: &Plan, documents: &[BoundDocument]) -> Result<BoundBu
     let injected = || documents.iter().filter(|doc| doc.state == Delivery::Injected);
     let used_bytes: u64 = injected().map(|doc| doc.bytes).sum();
     if used_bytes > hard_limit_bytes {
+        let profile = plan.profile.as_ref().map(|own| format!(" --profile {}", own.id)).unwrap_or_default();
         let sizes: Vec<String> = injected().map(|doc| format!("{} {} B", doc.id, doc.bytes)).collect();
         return Err(Refusal::new(
             Detail::InstructionBytes,
@@ -230,7 +236,7 @@ pub(crate) fn budget(plan: &Plan, documents: &[BoundDocument]) -> Result<BoundBu
                 sizes.join(", ")
             ),
             format!(
-                "Shorten them, or raise your local limit: agentspine preflight-policy --set instructionBudget.hardLimitBytes={} --confirm-local-policy",
+                "Shorten them, or raise your local limit: agentspine preflight-policy --set instructionBudget.hardLimitBytes={}{profile} --confirm-local-policy",
                 used_bytes.next_power_of_two()
             ),
         ));
@@ -345,7 +351,7 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         group_id: scope.group_id.clone(),
         cwd_digest: plan.bound.cwd_digest,
         kind: request.kind,
-        parent: inputs.parent,
+        parent: inputs.parent.as_ref().map(|turn| turn.id),
         retry_of: request.retry_of,
         delivery_id: request.delivery_id.clone(),
         prompt_digest: plan.bound.prompt_digest,

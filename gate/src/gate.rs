@@ -173,13 +173,20 @@ impl Gate {
         draft: &Draft,
         spans: &[Span],
     ) -> Result<Composed, Refusal> {
-        let client_body = Digest::of(&draft.body) == plan.bound.request.client_body_digest;
+        let request = &plan.bound.request;
+        let client_body = Digest::of(&draft.body) == request.client_body_digest;
         same(client_body, Field::Request, "The host's body changed")?;
-        let replays = held::replays(draft, spans, plan.injects(), |id| self.claims_of(id))?;
-        let parent = self.known_parent(&plan.bound.request)?;
-        let journal_id = self.vault.journal_id().to_owned();
-        let inputs =
-            Inputs { outcomes, draft, replays, fence_key: &self.fence_key, parent, journal_id: &journal_id };
+        let replays =
+            held::replays(draft, spans, plan.injects(), &request.identity, |id| self.claims_of(id))?;
+        let parent = self.known_parent(&plan.bound)?;
+        let inputs = Inputs {
+            outcomes,
+            draft,
+            replays,
+            fence_key: &self.fence_key,
+            parent,
+            journal_id: self.vault.journal_id(),
+        };
         compose::compose(plan, &inputs)
     }
 
@@ -194,15 +201,18 @@ impl Gate {
         Ok(self.claims_of(earlier)?.filter(same).map(|claims| claims.id))
     }
 
-    /// The named parent, where this journal knows it as a consumed turn (or subagent's call) of the same session.
-    fn known_parent(&mut self, request: &TurnRequest) -> Result<Option<ReceiptId>, Refusal> {
-        let Some(parent) = request.parent else { return Ok(None) };
-        let claims = self.claims_of(parent)?;
+    /// The named parent, where this journal knows it as a consumed turn (or subagent's call) of the same session. Its
+    /// prompt is this call's.
+    fn known_parent(&mut self, bound: &Bound) -> Result<Option<Arc<Claims>>, Refusal> {
+        let Some(parent) = bound.request.parent else { return Ok(None) };
         let fits = |claims: &Arc<Claims>| {
             let speaks = matches!(claims.kind, CallKind::Turn | CallKind::Subagent);
-            speaks && claims.session_id == request.scope.session_id
+            speaks && claims.session_id == bound.request.scope.session_id
         };
-        Ok(claims.filter(fits).map(|claims| claims.id))
+        let Some(claims) = self.claims_of(parent)?.filter(fits) else { return Ok(None) };
+        let prompt = claims.prompt_digest.is_none() || claims.prompt_digest == bound.prompt_digest;
+        same(prompt, Field::Prompt, "The prompt of its turn changed")?;
+        Ok(Some(claims))
     }
 
     /// Claims of a consumed receipt of this journal; consumed receipts never change, so they are read once.
@@ -267,6 +277,7 @@ impl Gate {
     ) -> Result<Receipt<Consumed>, Refusal> {
         let (signed, bytes) = receipt.signed();
         self.vault.verify(signed, bytes)?;
+        same(receipt.id() == composed.claims.id, Field::Request, "The body is another call's")?;
         self.verify_time(receipt.claims())?;
         verify_presented(receipt.claims(), &composed.plan.bound, request, &self.seams)?;
         self.verify_fresh(receipt.claims(), composed, request)?;

@@ -8,6 +8,7 @@ use crate::ids::{Digest, Id, ReceiptId};
 use crate::receipt::claims::{Claims, Delivery};
 use crate::select::HeldItem;
 use crate::span::{Draft, Place, Span};
+use crate::turn::Identity;
 
 /// A span to replay: its slot, the span, and what its receipt says is in it.
 pub(crate) struct Replay<'a> {
@@ -57,11 +58,12 @@ impl Held {
 
 /// The span of each slot, in slot order, checked against the receipt that bound it. Spans whose receipt this journal
 /// does not know as consumed are not replayed: their content is injected anew instead. The newest slot of a call that
-/// injects takes a new span, never an old one.
+/// injects takes a new span, never an old one. A span that was injected for another user or tenant refuses.
 pub(crate) fn replays<'a>(
     draft: &Draft,
     spans: &'a [Span],
     injects: bool,
+    identity: &Identity,
     mut claims_of: impl FnMut(ReceiptId) -> Result<Option<Arc<Claims>>, Refusal>,
 ) -> Result<Vec<Replay<'a>>, Refusal> {
     let mut found = Vec::new();
@@ -73,9 +75,20 @@ pub(crate) fn replays<'a>(
         if claims.briefing_digest != Some(Digest::of(span.text.as_bytes())) {
             return Err(altered(span.receipt));
         }
+        if (&claims.user_id, &claims.tenant_id) != (&identity.user_id, &identity.tenant_id) {
+            return Err(foreign());
+        }
         found.push(Replay { slot, span, claims });
     }
     Ok(found)
+}
+
+fn foreign() -> Refusal {
+    Refusal::new(
+        Detail::Mismatch(Field::Scope),
+        "This conversation holds text that was injected for another user or tenant.",
+        "Start a new session: agentspine chat, or go on with the identity it had (--user, --tenant).",
+    )
 }
 
 fn altered(receipt: ReceiptId) -> Refusal {

@@ -15,7 +15,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 
 use crate::ids::Digest;
-use crate::seams::{Fs, Identity, Kind, ReadError, ReadFile};
+use crate::seams::{Fs, Identity, Kind, ReadError, ReadFile, is_absent};
 
 /// Opens tried again while a rename races with the kernel's walk (`EAGAIN`, openat2(2)).
 const OPEN_TRIES_MAX: usize = 32;
@@ -32,7 +32,7 @@ impl Fs for OsFs {
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
         match std::fs::symlink_metadata(path) {
             Ok(meta) => Ok(Some(kind_of(meta.file_type()))),
-            Err(error) if cannot_exist(&error) => Ok(None),
+            Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -68,12 +68,6 @@ impl Fs for OsFs {
             Err(error) => Err(error),
         }
     }
-}
-
-/// True where the path can name nothing at all: missing, below a file, or not a possible name.
-fn cannot_exist(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
-    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename | InvalidInput)
 }
 
 fn kind_of(kind: std::fs::FileType) -> Kind {

@@ -1,11 +1,13 @@
-//! Private files: made 0600, opened without following links, judged by their handle, locked, told apart.
+//! Private files: made 0600, opened without following links, judged by their handle, read and replaced whole, locked,
+//! told apart. Keyring, anchor, journal, policy and Must-Remember all stand on these.
 
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, OFlags};
+use zeroize::Zeroizing;
 
 /// Pause between two tries at a lock, milliseconds.
 const LOCK_PAUSE_MS: u32 = 2;
@@ -54,6 +56,8 @@ pub(crate) enum Unfit {
     Mode,
     /// Another user's.
     Owner,
+    /// More bytes than are read.
+    TooLarge,
     /// The system refused.
     Io(io::Error),
 }
@@ -72,7 +76,7 @@ impl From<io::Error> for Unfit {
 }
 
 /// Judges metadata the way ssh judges a key: regular, ours, exactly 0600.
-pub(crate) fn judge(meta: &std::fs::Metadata) -> Result<(), Unfit> {
+fn judge(meta: Metadata) -> Result<Metadata, Unfit> {
     if !meta.file_type().is_file() {
         Err(Unfit::NotRegular)
     } else if meta.uid() != rustix::process::geteuid().as_raw() {
@@ -80,8 +84,14 @@ pub(crate) fn judge(meta: &std::fs::Metadata) -> Result<(), Unfit> {
     } else if meta.mode() & 0o7777 != 0o600 {
         Err(Unfit::Mode)
     } else {
-        Ok(())
+        Ok(meta)
     }
+}
+
+/// Judges a database without opening it: closing such a handle would drop the locks of this process's connections
+/// (fcntl locks belong to the process).
+pub(crate) fn judge_unopened(path: &Path) -> Result<Metadata, Unfit> {
+    judge(path.symlink_metadata()?)
 }
 
 /// Opens a private file without following a link or waiting for a FIFO, and judges the handle.
@@ -89,8 +99,41 @@ pub(crate) fn open_private(path: &Path, write: bool) -> Result<File, Unfit> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let flags = i32::try_from(flags).unwrap_or_default();
     let file = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?;
-    judge(&file.metadata()?)?;
+    judge(file.metadata()?)?;
     Ok(file)
+}
+
+/// The whole of a private file of at most `bytes_max`, wiped when dropped, and the metadata of its handle.
+pub(crate) fn read_private(path: &Path, bytes_max: u64) -> Result<(Zeroizing<Vec<u8>>, Metadata), Unfit> {
+    let file = open_private(path, false)?;
+    let meta = file.metadata()?;
+    // Room for all of it: a vector that grows leaves copies that nobody wipes.
+    let room = usize::try_from(bytes_max.min(meta.len())).unwrap_or_default().saturating_add(1);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(room));
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max { Err(Unfit::TooLarge) } else { Ok((bytes, meta)) }
+}
+
+/// Old file or new file, never a part: written aside, synced, renamed, the directory synced. The caller holds the lock
+/// under which the file is changed. Returns the new file.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let aside = path.with_extension("json.new");
+    // Left behind by a crash, under the same lock.
+    match std::fs::remove_file(&aside) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = create_private(&aside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&aside, path)?;
+    sync_dir(path.parent().unwrap_or(path))?;
+    Ok(file)
+}
+
+/// The file whose lock guards a change to the file at `path`: the same name with the extension `lock`.
+pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.with_extension("lock"))
 }
 
 /// Makes a new private file; an existing one is an error.

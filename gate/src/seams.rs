@@ -80,6 +80,12 @@ pub enum ReadError {
     Io(#[from] io::Error),
 }
 
+/// Whether a path can name nothing at all: missing, below a file, or not a possible name.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename | InvalidInput)
+}
+
 /// Files the gate reads but does not own: instruction files and the host's own settings.
 pub trait Fs: Send + Sync {
     /// The real path: links resolved, absolute.

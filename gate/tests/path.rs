@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agentspine_gate::os_fs::OsFs;
+use agentspine_gate::policy::PolicyStore;
 use agentspine_gate::recall::{Item, Outcome, Planned, ProviderFailure};
 use agentspine_gate::receipt::claims::{Delivery, DocumentNote};
 use agentspine_gate::seams::{Fs, Kind, ReadError, ReadFile};
@@ -457,6 +458,22 @@ fn documents_over_the_hard_limit_are_refused_with_sizes_and_the_command() {
 }
 
 #[test]
+fn the_command_that_raises_the_limit_names_the_profile_that_applies() {
+    let mut desk = Desk::new();
+    let profile = serde_json::json!({
+        "id": "work", "agentId": "host-agent:default", "host": "agentspine", "profileId": "default",
+        "tenantId": "local-tenant", "enabled": true
+    });
+    let store = PolicyStore::new(&desk.home.dir.gate_dir());
+    store.apply(store.propose(profile.to_string().as_bytes()).unwrap(), common::WALL_MS).unwrap();
+    desk.write("CLAUDE.md", &"x".repeat(17_000));
+    let request = desk.request("one");
+    let refusal = desk.compose(&request).err().unwrap();
+    let command = "--set instructionBudget.hardLimitBytes=32768 --profile work --confirm-local-policy";
+    assert!(refusal.advice.ends_with(command), "{}", refusal.advice);
+}
+
+#[test]
 fn confirmed_rules_are_injected_once_and_withdrawn_when_purged() {
     let mut desk = Desk::new();
     let rule = remember(&mut desk, "Never push on Fridays.");
@@ -493,4 +510,70 @@ fn the_journal_holds_neither_prompt_nor_instruction_nor_claim_nor_path() {
             assert!(!bytes.contains(canary), "{name} holds {canary}");
         }
     }
+}
+
+#[test]
+fn a_continuation_whose_turns_text_is_no_longer_in_its_body_is_refused() {
+    let mut desk = Desk::new();
+    let rule = remember(&mut desk, "Never push on Fridays.");
+    let (first, _) = desk.turn("one");
+    desk.said.pop();
+    let mut request = desk.request("one");
+    (request.kind, request.parent) = (CallKind::Continuation, Some(first.id));
+    let draft = desk.draft("one");
+    let plan = desk.plan(&request).unwrap();
+    let refusal = desk.gate.compose(plan, &[], &draft, &[]).err().unwrap();
+    assert_eq!(refusal.detail, Detail::ConversationUnknown);
+    std::fs::remove_file(desk.project.join("CLAUDE.md")).unwrap();
+    let plan = desk.plan(&request).unwrap();
+    let refusal = desk.gate.compose(plan, &[], &draft, &[]).err().unwrap();
+    assert!(refusal.message.contains(rule.as_str()), "{}", refusal.message);
+
+    // With its span it passes, also where something appeared since: the next turn injects that.
+    desk.write("CLAUDE.local.md", "new\n");
+    let plan = desk.plan(&request).unwrap();
+    let composed = desk.gate.compose(plan, &[], &draft, &desk.spans).unwrap();
+    assert_eq!(composed.claims().replayed_spans, [first.id]);
+    assert_eq!(composed.claims().documents[0].state, Delivery::Unverified);
+}
+
+#[test]
+fn a_continuation_with_another_prompt_than_its_turns_is_refused() {
+    let mut desk = Desk::new();
+    let (first, _) = desk.turn("one");
+    let mut request = desk.request("two");
+    (request.kind, request.parent) = (CallKind::Continuation, Some(first.id));
+    let plan = desk.plan(&request).unwrap();
+    let refusal = desk.gate.compose(plan, &[], &desk.draft("two"), &desk.spans).err().unwrap();
+    assert_eq!(refusal.detail, Detail::Mismatch(Field::Prompt));
+}
+
+#[test]
+fn a_receipt_is_not_spent_for_another_calls_body() {
+    let mut desk = Desk::new();
+    let (a, b) = (desk.request("one"), desk.request("two"));
+    let ((_, prepared_a), (composed_b, prepared_b)) = (desk.prepare(&a), desk.prepare(&b));
+    let refusal = desk.gate.consume(prepared_a, &composed_b, &a).err().unwrap();
+    assert_eq!(refusal.detail, Detail::Mismatch(Field::Request));
+    assert!(desk.gate.consume(prepared_b, &composed_b, &b).is_ok());
+}
+
+#[test]
+fn a_receipt_names_the_key_that_signed_it_after_another_process_rotated() {
+    let mut desk = Desk::new();
+    let kid = desk.home.vault().rotate_key().unwrap();
+    let (claims, _) = desk.turn("one");
+    assert_eq!(claims.kid, kid);
+}
+
+#[test]
+fn text_that_was_injected_for_another_tenant_or_user_is_never_replayed() {
+    let mut desk = Desk::new();
+    desk.turn("one");
+    let mut request = desk.request("two");
+    request.identity.tenant_id = id("another");
+    assert_eq!(desk.compose(&request).err().unwrap().detail, Detail::Mismatch(Field::Scope));
+    let mut request = desk.request("two");
+    request.identity.user_id = id("another");
+    assert_eq!(desk.compose(&request).err().unwrap().detail, Detail::Mismatch(Field::Scope));
 }

@@ -210,6 +210,7 @@ fn each_wrong_key_or_value_is_named_by_its_path() {
         ),
         (p("sendPrompt"), json!(true), "providers[0].sendPrompt: only mnemo-command/v2"),
         (p("failClosed"), json!(false), "providers[0].failClosed: must be true where required is true"),
+        (p("id"), json!("ledger"), "providers[0].id: ledger names the embedded provider"),
         (p("timeoutMs"), json!(99), "providers[0].timeoutMs: expected a whole number from 100 to 10000"),
         (p("timeoutMs"), json!(10_001), "providers[0].timeoutMs"),
         (p("timeoutMs"), json!("4000"), "providers[0].timeoutMs"),
@@ -359,7 +360,7 @@ fn a_change_applies_only_to_the_policy_it_was_shown_for() {
 #[test]
 fn a_leftover_of_a_killed_writer_hinders_nobody() {
     let home = home();
-    fs::write(home.dir.path().join("policy.json.tmp"), b"half").unwrap();
+    fs::write(home.dir.path().join("policy.json.new"), b"half").unwrap();
     assert_eq!(home.put(&profile()), 1);
     let mut names: Vec<_> = fs::read_dir(home.dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
@@ -481,4 +482,21 @@ fn the_first_enabled_profile_that_fits_is_chosen_and_a_host_list_covers_each() {
     for host in [Host::Claude, Host::Codex] {
         assert_eq!(policy.select(&identity(), host).unwrap().unwrap().id, id("one"));
     }
+}
+
+#[test]
+fn a_profile_with_a_required_provider_is_never_shadowed_by_an_earlier_one() {
+    let home = home();
+    home.store.apply(home.store.set("recallBudget.entries", "4", None).unwrap(), NOW).unwrap();
+    let before = home.store.load().unwrap();
+    assert!(before.select(&identity(), Host::Claude).unwrap().is_some());
+    home.put(&profile());
+    let policy = home.store.load().unwrap();
+    let refusal = policy.select(&identity(), Host::Claude).unwrap_err();
+    assert_eq!(refusal.key(), "preflight-failed/policy-invalid");
+    for name in ["local", "work"] {
+        assert!(refusal.message.contains(name), "{}", refusal.message);
+    }
+    assert!(refusal.advice.contains("--remove local"), "{}", refusal.advice);
+    assert!(policy.select(&identity(), Host::Generic).unwrap().is_some(), "no other door is closed by it");
 }

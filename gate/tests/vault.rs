@@ -295,7 +295,12 @@ fn rotations_and_prunings_in_the_middle_of_other_work_disturb_nobody() {
                         .append(RowKind::Issued, Some(receipt(n)), &body)
                         .map_err(|refusal| refusal.detail);
                     let spent = issued.and_then(|_| spend(&mut vault, receipt(n), &format!("d{n}")));
-                    assert!(matches!(spent, Ok(_) | Err(Detail::Mac)), "{spent:?}");
+                    // And here every row counts as old: an issued one may be pruned before it is spent.
+                    let said = [Detail::Mac, Detail::Mismatch(Field::Journal)];
+                    assert!(
+                        spent.as_ref().map_or_else(|detail| said.contains(detail), |_| true),
+                        "{spent:?}"
+                    );
                     assert!(vault.record(receipt(n)).is_ok());
                 }
             });

@@ -10,14 +10,15 @@ use agentspine_gate::span::Span;
 use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{CallOutcome, Detail, Digest, Id, ReceiptId, Refusal};
 use agentspine_model::{
-    Answer, AssistantBlock, Conversation, Message, ModelClient, ModelError, ModelEvent, Sent, StopReason,
-    Target, ToolResult, Usage,
+    Answer, AssistantBlock, Conversation, ModelClient, ModelError, ModelEvent, Sent, StopReason, Target,
+    ToolResult, Usage,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::cancel::Cancel;
 use super::log::{self, Ended, LogEvent};
 use super::rules::{self, Rule};
+use super::step::Step;
 use super::tools::{self, ToolRun};
 use crate::conversations::NewSession;
 use crate::desk::Drawer;
@@ -71,6 +72,8 @@ pub(crate) enum ChatEvent {
     Rule(Rule),
     /// What a call cost.
     Usage(Usage),
+    /// One line a person should read.
+    Notice(String),
     /// The turn ended.
     Ended(End),
 }
@@ -106,7 +109,6 @@ pub(crate) struct Engine {
     events: Vec<LogEvent>,
     /// Whether the store has the session.
     begun: bool,
-    spans: Arc<Vec<Span>>,
     turns: u64,
     parent: Option<ReceiptId>,
 }
@@ -136,7 +138,6 @@ impl Engine {
         target: Target,
         binding: Binding,
         events: Vec<LogEvent>,
-        spans: Vec<Span>,
     ) -> Self {
         let prompts = || {
             events.iter().filter_map(|event| match event {
@@ -145,8 +146,8 @@ impl Engine {
             })
         };
         let (turns, parent) = (prompts().count() as u64, prompts().next_back());
-        let (begun, spans) = (!events.is_empty(), Arc::new(spans));
-        Self { rooms, client, target, binding, events, begun, spans, turns, parent }
+        let begun = !events.is_empty();
+        Self { rooms, client, target, binding, events, begun, turns, parent }
     }
 
     /// The bound session.
@@ -239,6 +240,9 @@ impl Engine {
             };
             let calls = tools::calls(&blocks);
             if reason != StopReason::ToolUse || calls.is_empty() {
+                if let Some(text) = cut_short(&reason) {
+                    say(out, ChatEvent::Notice(text));
+                }
                 return End::Done;
             }
             if budget.rounds == 0 {
@@ -265,18 +269,11 @@ impl Engine {
         let draft = agentspine_model::draft(&self.target, &conversation, session.as_str());
         let request = self.request(prompt, step, Digest::of(&draft.body))?;
         self.begin().await?;
-        let (spans, event) = (Arc::clone(&self.spans), step.event(prompt));
-        let call = Call { request, draft, spans, event: Box::new(event) };
+        let call = Call { request, draft, event: Box::new(step.event(prompt)) };
         let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });
         let passed = turn::walk(&self.rooms, call, &tell, cancel).await?;
 
         self.events.push(step.event(prompt)(passed.claims.id));
-        if let Some(span) = &passed.span {
-            let mut spans = self.spans.as_ref().clone();
-            spans.retain(|old| old.place != span.place);
-            spans.push(span.clone());
-            self.spans = Arc::new(spans);
-        }
         if passed.claims.kind == CallKind::Turn {
             self.parent = Some(passed.claims.id);
         }
@@ -442,30 +439,15 @@ impl Engine {
     }
 }
 
-/// What the next call carries.
-enum Step {
-    Ask { retry_of: Option<ReceiptId> },
-    Answer { results: Vec<ToolResult>, retry_of: Option<ReceiptId> },
-}
-
-impl Step {
-    fn message(&self, prompt: &str) -> Message {
-        match self {
-            Self::Ask { .. } => Message::User { text: prompt.to_owned() },
-            Self::Answer { results, .. } => Message::ToolResults(results.clone()),
+/// What to say of an answer that ended otherwise than by the model being done.
+fn cut_short(reason: &StopReason) -> Option<String> {
+    match reason {
+        StopReason::EndTurn | StopReason::ToolUse => None,
+        StopReason::MaxTokens => {
+            Some(format!("The answer reached its limit of {ANSWER_TOKENS_MAX} tokens and is not whole."))
         }
-    }
-
-    /// What the log keeps of it, once the receipt is known.
-    fn event(&self, prompt: &str) -> impl FnOnce(ReceiptId) -> LogEvent + Send + 'static {
-        let (text, results) = match self {
-            Self::Ask { .. } => (prompt.to_owned(), None),
-            Self::Answer { results, .. } => (String::new(), Some(results.clone())),
-        };
-        move |receipt| match results {
-            None => LogEvent::Prompt { text, receipt },
-            Some(results) => LogEvent::ToolResults { results, receipt },
-        }
+        StopReason::Refusal => Some("The model or its provider declined to answer.".to_owned()),
+        StopReason::Other(word) => Some(format!("The answer ended early: {word}.")),
     }
 }
 

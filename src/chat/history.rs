@@ -1,7 +1,6 @@
 //! Which session a chat starts with: a new one, the named one, the project's last one.
 
 use agentspine_gate::Id;
-use agentspine_gate::span::Span;
 
 use super::engine::Binding;
 use super::log::LogEvent;
@@ -17,14 +16,14 @@ pub(super) async fn open(
     args: &ChatArgs,
     desk: &Desk,
     binding: &mut Binding,
-) -> Result<(Vec<LogEvent>, Vec<Span>), Failure> {
+) -> Result<Vec<LogEvent>, Failure> {
     let wanted = match (&args.resume, args.continue_last) {
         (Some(Some(text)), _) => Some(named(desk, text).await?),
         (Some(None), _) => return Err(choose(desk, binding).await?),
         (None, true) => Some(last(desk, binding).await?),
         (None, false) => None,
     };
-    let Some(id) = wanted else { return Ok((Vec::new(), Vec::new())) };
+    let Some(id) = wanted else { return Ok(Vec::new()) };
     binding.scope.session_id = id.clone();
     let session = id.clone();
     let found = desk

@@ -15,6 +15,7 @@ mod receipts;
 mod rules;
 mod screen;
 mod show;
+mod step;
 mod terminal;
 mod tools;
 

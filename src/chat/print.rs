@@ -97,12 +97,12 @@ async fn engine(
 ) -> Result<Engine, Failure> {
     let target = target(config, report)?;
     let rooms = opening.rooms()?;
-    let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
+    let events = history::open(args, &rooms.desk, &mut binding).await?;
     if let Some((receipt, _)) = log::outcome_unknown(&events) {
         report.note(format!("the last prompt was not answered: receipt {} is spent, its outcome unknown; nothing is sent again", receipt.short()));
     }
     let client = compose::client(config, compose::DemoPace::Instant)?;
-    Ok(Engine::new(rooms, client, target, binding, events, spans))
+    Ok(Engine::new(rooms, client, target, binding, events))
 }
 
 /// Without a screen nobody can be asked: two keys need `--model`, a local server counts only with it.
@@ -208,7 +208,7 @@ fn print_text(event: &ChatEvent, report: &mut Report) {
         ChatEvent::Passed(view) => report.note(show::summary(view)),
         ChatEvent::Delta(text) => report.text(text),
         ChatEvent::ToolUse { name, query } => report.note(format!("{name}: {query}")),
-        ChatEvent::ToolResult { line, .. } => report.note(line),
+        ChatEvent::ToolResult { line, .. } | ChatEvent::Notice(line) => report.note(line),
         ChatEvent::Rule(rule) => report.note(rules::line(rule)),
         ChatEvent::Started { .. } | ChatEvent::Seen { .. } | ChatEvent::Usage(_) | ChatEvent::Ended(_) => {}
     }
@@ -244,6 +244,7 @@ fn as_json(event: &ChatEvent, session: &str) -> Value {
         ChatEvent::Usage(usage) => {
             json!({ "type": "usage", "input": usage.input, "output": usage.output, "cacheRead": usage.cache_read })
         }
+        ChatEvent::Notice(text) => json!({ "type": "notice", "text": text }),
         ChatEvent::Ended(end) => end_json(end),
     };
     if let Value::Object(fields) = &mut body {

@@ -160,7 +160,7 @@ impl<'a> Screen<'a> {
         rooms: Arc<Rooms>,
         mut binding: Binding,
     ) -> Result<(), Failure> {
-        let (events, spans) = history::open(args, &rooms.desk, &mut binding).await?;
+        let events = history::open(args, &rooms.desk, &mut binding).await?;
         // A resumed session is another one than the first paint could name.
         self.app(AppEvent::SessionNamed { label: binding.scope.session_id.to_string() });
         self.tell_past(&events);
@@ -180,7 +180,7 @@ impl<'a> Screen<'a> {
         }
         let (session, rules) = (binding.scope.session_id.clone(), rules::scope(&binding));
         let (commands, inbox) = mpsc::unbounded_channel();
-        let engine = Engine::new(Arc::clone(&rooms), client, target, binding, events, spans);
+        let engine = Engine::new(Arc::clone(&rooms), client, target, binding, events);
         let (questions, asked) = mpsc::unbounded_channel();
         let tasks = [
             tokio::spawn(serve(engine, inbox, self.news.clone())),

@@ -89,6 +89,7 @@ impl<'a> Show<'a> {
                 let (input, output) = (usage.input, usage.output);
                 vec![AppEvent::Usage(data::Usage { input, output, context_percent: None })]
             }
+            ChatEvent::Notice(text) => vec![AppEvent::Notice { level: Level::Warn, text }],
             ChatEvent::Ended(end) => ended(end),
         }
     }

@@ -64,17 +64,14 @@ pub struct Left {
     pub raw: Vec<u8>,
     /// The screen a person sees then.
     pub text: String,
-    pub alternate_screen: bool,
-    pub cursor_hidden: bool,
-    pub bracketed_paste: bool,
-    /// Line editing and echo are on, as a shell needs them.
-    pub cooked: bool,
+    /// What a shell would still find changed.
+    pub unrestored: Vec<&'static str>,
 }
 
 impl Left {
     /// The terminal is as a shell needs it.
     pub fn is_restored(&self) -> bool {
-        !self.alternate_screen && !self.cursor_hidden && !self.bracketed_paste && self.cooked
+        self.unrestored.is_empty()
     }
 }
 
@@ -108,7 +105,7 @@ impl Terminal {
 
     /// The text of the last whole frame, a line a row.
     pub fn text(&self) -> String {
-        self.screen().contents()
+        text_of(&self.screen())
     }
 
     /// The last whole frame.
@@ -194,15 +191,18 @@ impl Terminal {
         self.reader.take().unwrap().join().unwrap();
         let seen = self.shared.0.lock().unwrap();
         let screen = seen.parser.screen();
+        let changed = [
+            (screen.alternate_screen(), "alternate screen"),
+            (screen.hide_cursor(), "hidden cursor"),
+            (screen.bracketed_paste(), "bracketed paste"),
+            (!self.is_cooked(), "raw mode"),
+        ];
         Left {
             code: status.exit_code(),
             signal: status.signal().map(ToOwned::to_owned),
             raw: seen.raw.clone(),
             text: screen.contents(),
-            alternate_screen: screen.alternate_screen(),
-            cursor_hidden: screen.hide_cursor(),
-            bracketed_paste: screen.bracketed_paste(),
-            cooked: self.is_cooked(),
+            unrestored: changed.iter().filter(|(changed, _)| *changed).map(|(_, what)| *what).collect(),
         }
     }
 
@@ -223,6 +223,13 @@ impl Drop for Terminal {
     }
 }
 
+/// A screen's text without trailing blanks: whether a blank was written or left is no matter of what a person sees.
+pub fn text_of(screen: &vt100::Screen) -> String {
+    let (_, columns) = screen.size();
+    let lines: Vec<String> = screen.rows(0, columns.get()).map(|row| row.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
 /// What keys send.
 #[allow(dead_code)] // The house and the pictures press different ones.
 pub mod keys {
@@ -231,10 +238,7 @@ pub mod keys {
     pub const CTRL_C: &str = "\x03";
     pub const CTRL_Z: &str = "\x1a";
     pub const DOWN: &str = "\x1b[B";
-    pub const F1: &str = "\x1bOP";
-    pub const F2: &str = "\x1bOQ";
     pub const F3: &str = "\x1bOR";
-    pub const F4: &str = "\x1bOS";
 }
 
 fn pty_size(cols: u16, rows: u16) -> PtySize {

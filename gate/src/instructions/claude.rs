@@ -11,10 +11,10 @@ use super::imports::{HOPS_MAX, IMPORTS_MAX, imports, is_binary_name, resolve};
 use super::project::{self, Checkout};
 use super::rules::{RULE_ENTRIES_MAX, is_conditional, tree};
 use super::settings::{Mode, Settings, config_dir, externals_approved, managed_dir};
-use super::walk::{Place, Spot, Text, Walk, is_absent, len};
+use super::walk::{Place, Spot, Text, Walk, len};
 use super::{DocumentState, Layer, render};
 use crate::failure::{Detail, Refusal};
-use crate::seams::{Kind, ReadFile};
+use crate::seams::{Kind, ReadFile, is_absent};
 
 /// Largest file that the host loads, bytes.
 const HOST_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;

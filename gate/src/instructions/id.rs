@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::screen::is_invisible;
+
 /// A directory in which documents are found, and how it is named.
 ///
 /// `project` is the checkout's root (else the working directory itself), `ancestor-N` a directory N levels above it;
@@ -44,7 +46,9 @@ pub(super) fn shown(path: &Path) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => text.push_str("\\\\"),
-                c if c.is_control() || is_invisible(c) => text.extend(c.escape_unicode()),
+                c if c.is_control() || is_invisible(c) || "\u{2028}\u{2029}".contains(c) => {
+                    text.extend(c.escape_unicode());
+                }
                 c => text.push(c),
             }
         }
@@ -53,12 +57,6 @@ pub(super) fn shown(path: &Path) -> String {
         }
     }
     text
-}
-
-/// Characters that change how others look, or are not seen.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A path for the person's own terminal: `~/...` below the home directory.

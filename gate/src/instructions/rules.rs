@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use saphyr::{LoadableYamlNode as _, Yaml};
 
 use super::render::split_frontmatter;
-use super::walk::{Spot, Walk, is_absent};
+use super::walk::{Spot, Walk};
 use crate::failure::{Detail, Refusal};
-use crate::seams::Kind;
+use crate::seams::{Kind, is_absent};
 
 /// Most entries looked at in all rule trees of a snapshot.
 pub const RULE_ENTRIES_MAX: usize = 4096;

@@ -6,10 +6,10 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::Value;
 
 use super::id::Base;
-use super::walk::{Spot, Walk, is_absent};
+use super::walk::{Spot, Walk};
 use super::{HostHomes, Layer};
 use crate::failure::Refusal;
-use crate::seams::ReadFile;
+use crate::seams::{ReadFile, is_absent};
 
 /// Where the mode stands in a settings file.
 const MODE_POINTER: &str = "/pluginConfigs/cc-plugin-agents-md@builtin/options/instructionFiles";

@@ -4,14 +4,13 @@
 //! local policy names; every refusal names the display id and the next thing to do; every read is counted.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::id::Base;
 use super::{Document, DocumentState, HostHomes, Layer, Listed, Snapshot};
 use crate::failure::{Detail, Refusal};
 use crate::ids::Digest;
-use crate::seams::{Fs, Identity, Kind, ReadError, ReadFile};
+use crate::seams::{Fs, Identity, Kind, ReadError, ReadFile, is_absent};
 use crate::turn::InstructionHost;
 
 /// Most mandatory documents of a snapshot.
@@ -310,12 +309,6 @@ impl<'a> Walk<'a> {
         let file = self.fs.read(dir, Path::new(name), HOST_FILE_BYTES_MAX);
         file.map(Some).map_err(|error| self.refuse_config(path, &error.to_string()))
     }
-}
-
-/// True where the path names nothing at all.
-pub(super) fn is_absent(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
-    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename | InvalidInput)
 }
 
 /// Length in bytes as the documents carry it.

@@ -98,6 +98,7 @@ pub(super) fn sql(e: &rusqlite::Error) -> Refusal {
 pub(super) fn unfit(what: &str, unfit: &Unfit, shown: &str) -> Refusal {
     match unfit {
         Unfit::Absent => missing(format!("the {what} is missing")),
+        Unfit::TooLarge => rolled_back(format!("the {what} is too large")),
         Unfit::NotRegular => rolled_back(format!("the {what} is not a regular file")),
         Unfit::Mode => Refusal::new(
             Detail::JournalIo,

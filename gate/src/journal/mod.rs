@@ -37,7 +37,7 @@ use anchor::{Anchor, Mark};
 pub use care::Finding;
 use chain::{Envelope, IssuedBody, genesis, sql_seq};
 pub use chain::{RowKind, Signed};
-pub use record::{Entry, LIST_MAX, RECEIPT_VALID_MS, ReceiptRecord, ReceiptState};
+pub use record::{Entry, LIST_MAX, ReceiptRecord, ReceiptState};
 pub use reset::{Reset, ResetRules};
 pub use upkeep::{ChainReport, JOURNAL_KEEP_MS, Pruned};
 

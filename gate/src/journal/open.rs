@@ -7,7 +7,7 @@ use super::schema::{self, Access};
 use super::{Keys, Limits, Vault, fault, genesis, survey, tail};
 use crate::failure::{Detail, Refusal};
 use crate::ids::hex;
-use crate::private::{Held, Stands, create_private, judge, lock, shown, sync_dir};
+use crate::private::{Held, Stands, create_private, judge_unopened, lock, shown, sync_dir};
 use crate::receipt::keyring::{Key, Keyring};
 use crate::seams::Seams;
 use crate::state_dir::StateDir;
@@ -39,11 +39,8 @@ impl Vault {
     ) -> Result<Self, Refusal> {
         let mut keys = Keys::load(dir)?;
         let journal = dir.journal();
-        let meta = journal
-            .symlink_metadata()
-            .map_err(crate::private::Unfit::from)
-            .and_then(|meta| judge(&meta).map(|()| meta));
-        let meta = meta.map_err(|unfit| fault::unfit("receipt journal", &unfit, &shown(&journal)))?;
+        let meta = judge_unopened(&journal)
+            .map_err(|unfit| fault::unfit("receipt journal", &unfit, &shown(&journal)))?;
         let conn = schema::connect(&journal, limits, access)?;
         if schema::journal_id(&conn)? != keys.ring.journal_id {
             return Err(fault::rolled_back("the receipt journal and the keyring do not name each other"));

@@ -7,10 +7,9 @@ use super::chain::{Row, RowKind, rows_of, sql_seq};
 use super::{Vault, fault, look};
 use crate::failure::Refusal;
 use crate::ids::ReceiptId;
+use crate::receipt::VALIDITY_MS;
 use crate::seams::Clock;
 
-/// How long a receipt may be consumed, milliseconds of boot time in the boot that issued it.
-pub const RECEIPT_VALID_MS: u64 = 60_000;
 /// Most records in one list.
 pub const LIST_MAX: u32 = 1_000;
 
@@ -115,7 +114,7 @@ impl ReceiptRecord {
         let same_boot = claim("boot").and_then(Value::as_str) == Some(clock.boot_id().as_str());
         let issued_at = claim("issuedBoottimeMs").and_then(Value::as_u64);
         let age = issued_at.and_then(|at| clock.boottime_ms().checked_sub(at));
-        same_boot && age.is_some_and(|age| age <= RECEIPT_VALID_MS)
+        same_boot && age.is_some_and(|age| age <= VALIDITY_MS)
     }
 }
 

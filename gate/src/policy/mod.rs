@@ -215,15 +215,18 @@ pub struct Policy {
 impl Policy {
     /// The first enabled profile that equals the identity on agent, host, profile and tenant. `Ok(None)` where none
     /// matches and no enabled profile has a required provider; else `policy-unmatched` with this turn's ids, the nearest
-    /// profile, the differing field and the command to run.
+    /// profile, the differing field and the command to run. Where the first requires no recall and a later match
+    /// does, `policy-invalid`: its required providers would be skipped.
     pub fn select(&self, identity: &Identity, host: Host) -> Result<Option<&Profile>, Refusal> {
         let fits = |profile: &&Profile| profile.enabled && profile.differences(identity, host).is_empty();
-        let found = self.profiles.iter().find(fits);
+        let mut fitting = self.profiles.iter().filter(fits);
+        let (found, skipped) = (fitting.next(), fitting.find(|profile| profile.requires_recall()));
         let demanding = self.profiles.iter().filter(|profile| profile.requires_recall());
         let nearest = demanding.min_by_key(|profile| profile.differences(identity, host).len());
-        match (found, nearest) {
-            (None, Some(nearest)) => Err(unmatched(nearest, identity, host)),
-            _ => Ok(found),
+        match (found, skipped, nearest) {
+            (Some(found), Some(skipped), _) if !found.requires_recall() => Err(ambiguous(found, skipped)),
+            (None, _, Some(nearest)) => Err(unmatched(nearest, identity, host)),
+            (found, ..) => Ok(found),
         }
     }
 
@@ -235,6 +238,17 @@ impl Policy {
             .filter(|provider| provider.required)
             .count()
     }
+}
+
+fn ambiguous(found: &Profile, skipped: &Profile) -> Refusal {
+    let (found, skipped) = (&found.id, &skipped.id);
+    Refusal::new(
+        Detail::PolicyInvalid,
+        format!(
+            "Two policy profiles match this turn: with {found}, the required recall of {skipped} would be skipped."
+        ),
+        format!("Keep one of them: agentspine preflight-policy --remove {found} --confirm-local-policy"),
+    )
 }
 
 fn unmatched(nearest: &Profile, identity: &Identity, host: Host) -> Refusal {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Adapter, Deadlines, InstructionBudget, Network, Profile, Provider, RecallBudget};
 use crate::ids::{Digest, Id};
+use crate::plan::LEDGER_PROVIDER;
 
 /// Most providers of a profile.
 const PROVIDERS_MAX: usize = 16;
@@ -264,6 +265,10 @@ fn consistent(path: &str, provider: Provider) -> Parsed<Provider> {
             "only mnemo-command/v2 can hand over the prompt"
         };
         return fault(format!("{path}.sendPrompt"), why);
+    }
+    if provider.id.as_str() == LEDGER_PROVIDER && provider.adapter != Adapter::LedgerV1 {
+        // Outcomes are told apart by id: the embedded one's must never stand for this one's.
+        return fault(format!("{path}.id"), "ledger names the embedded provider");
     }
     let alone =
         provider.args.is_empty() && provider.credential_env.is_empty() && provider.command_sha256.is_none();

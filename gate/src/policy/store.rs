@@ -1,17 +1,17 @@
 //! `<state>/gate/policy.json`: read safely, changed under a lock, replaced whole.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use super::edit::{self, Action, Change};
 use super::parse::{self, At, Parsed, fault};
 use super::{POLICY_BYTES_MAX, Policy, Profile};
 use crate::failure::{Detail, Refusal};
 use crate::ids::Id;
-use crate::private::{Unfit, create_private, lock, open_private, sync_dir};
+use crate::private::{Unfit, lock, lock_file, read_private, replace};
 use crate::strict_json;
 
 /// Schema of the file (upstream's).
@@ -84,7 +84,7 @@ impl PolicyStore {
     /// Stores a change the person confirmed, and returns the new revision. Refuses where the file changed meanwhile: the
     /// person confirmed another difference.
     pub fn apply(&self, change: Change, wall_ms: i64) -> Result<u64, Refusal> {
-        let file = self.lock_file().map_err(|e| unwritable(&e))?;
+        let file = lock_file(&self.file).map_err(|e| unwritable(&e))?;
         let held = lock(&file, LOCK_WAIT_MS).map_err(|e| unwritable(&e))?;
         let _held =
             held.ok_or_else(|| rejected("another process is changing the policy; run the command again"))?;
@@ -110,16 +110,8 @@ impl PolicyStore {
         Ok(stored.policy.revision)
     }
 
-    fn lock_file(&self) -> io::Result<File> {
-        let path = self.file.with_extension("lock");
-        create_private(&path).or_else(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => File::options().write(true).open(&path),
-            _ => Err(e),
-        })
-    }
-
     fn read(&self) -> Result<Stored, Refusal> {
-        let Some(bytes) = read_private(&self.file)? else { return Ok(Stored::default()) };
+        let Some(bytes) = read(&self.file)? else { return Ok(Stored::default()) };
         let value = strict_json::parse(&bytes).map_err(corrupt)?;
         stored(value).map_err(corrupt)
     }
@@ -136,7 +128,7 @@ impl PolicyStore {
         if bytes.len() as u64 > POLICY_BYTES_MAX {
             return Err(rejected(format!("the policy file would be larger than {POLICY_BYTES_MAX} bytes")));
         }
-        replace(&self.file, &bytes).map_err(|e| unwritable(&e))
+        replace(&self.file, &bytes).map(drop).map_err(|e| unwritable(&e))
     }
 }
 
@@ -183,37 +175,17 @@ fn history_item(at: At) -> Parsed<Value> {
     Ok(value)
 }
 
-/// Reads our own file through one handle: no link, regular, ours, closed to others, at most the limit.
-fn read_private(path: &Path) -> Result<Option<Vec<u8>>, Refusal> {
-    let file = match open_private(path, false) {
-        Ok(file) => file,
-        Err(Unfit::Absent) => return Ok(None),
-        Err(Unfit::NotRegular) => return Err(corrupt("it is a link or not a regular file")),
-        Err(Unfit::Mode) => return Err(corrupt("others may read or write it; `chmod 600` it")),
-        Err(Unfit::Owner) => return Err(corrupt("it belongs to another user")),
-        Err(Unfit::Io(e)) => return Err(corrupt(format!("it cannot be read: {}", e.kind()))),
-    };
-    let mut bytes = Vec::new();
-    file.take(POLICY_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(corrupt)?;
-    if bytes.len() as u64 > POLICY_BYTES_MAX {
-        return Err(corrupt(format!("it is larger than {POLICY_BYTES_MAX} bytes")));
+/// What stands at the path; `None` where nothing does.
+fn read(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Refusal> {
+    match read_private(path, POLICY_BYTES_MAX) {
+        Ok((bytes, _)) => Ok(Some(bytes)),
+        Err(Unfit::Absent) => Ok(None),
+        Err(Unfit::NotRegular) => Err(corrupt("it is a link or not a regular file")),
+        Err(Unfit::Mode) => Err(corrupt("others may read or write it; `chmod 600` it")),
+        Err(Unfit::Owner) => Err(corrupt("it belongs to another user")),
+        Err(Unfit::TooLarge) => Err(corrupt(format!("it is larger than {POLICY_BYTES_MAX} bytes"))),
+        Err(Unfit::Io(e)) => Err(corrupt(format!("it cannot be read: {}", e.kind()))),
     }
-    Ok(Some(bytes))
-}
-
-/// Old file or new file, never a part: temporary file, fsync, rename, fsync of the directory. Called under the lock.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("json.tmp");
-    // A leftover of a killed process; ours alone, because the lock is held.
-    match std::fs::remove_file(&temporary) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    let mut file = create_private(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
 fn iso(wall_ms: i64) -> String {

@@ -4,7 +4,6 @@
 //! (written aside, synced, renamed), so a crash leaves the old keyring or the new one.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -14,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::failure::{Detail, Refusal};
 use crate::ids::{hex, unhex};
 use crate::mac::{KEY_BYTES, MacKey};
-use crate::private::{Stands, Unfit, create_private, open_private, shown, sync_dir};
+use crate::private::{Stands, Unfit, read_private, replace, shown};
 use crate::seams::Rng;
 
 /// Largest keyring file, bytes.
@@ -90,42 +89,15 @@ impl Keyring {
 
     /// Loads and judges the keyring.
     pub(crate) fn load(path: &Path) -> Result<(Self, Stamp), Refusal> {
-        let file = open_private(path, false).map_err(|unfit| unfit_refusal(&unfit, path))?;
-        let meta = file.metadata().map_err(|e| unfit_refusal(&Unfit::Io(e), path))?;
-        let mut text =
-            Zeroizing::new(Vec::with_capacity(usize::try_from(FILE_BYTES_MAX).unwrap_or_default()));
-        file.take(FILE_BYTES_MAX + 1)
-            .read_to_end(&mut text)
-            .map_err(|e| unfit_refusal(&Unfit::Io(e), path))?;
-        let wire = if text.len() as u64 > FILE_BYTES_MAX {
-            None
-        } else {
-            serde_json::from_slice::<Wire>(&text).ok()
-        };
-        let keyring = wire.and_then(Wire::into_keyring).ok_or_else(|| {
-            shape(
-                "the keyring or a key in it has a wrong length or shape",
-                "Put keyring.json back from a copy, or run `agentspine state reset --confirm`, which keeps the old files aside.",
-            )
-        })?;
-        Ok((keyring, Stamp::of(&meta)))
+        let (text, meta) = read_private(path, FILE_BYTES_MAX).map_err(|unfit| unfit_refusal(&unfit, path))?;
+        let keyring = serde_json::from_slice::<Wire>(&text).ok().and_then(Wire::into_keyring);
+        Ok((keyring.ok_or_else(misshapen)?, Stamp::of(&meta)))
     }
 
     /// Writes the keyring as a whole; returns the stamp of the new file.
     pub(crate) fn save(&self, path: &Path) -> std::io::Result<Stamp> {
-        let aside = path.with_extension("json.new");
-        // Left behind by a crash; the caller holds the lock under which it was made.
-        match std::fs::remove_file(&aside) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
         let text = Zeroizing::new(serde_json::to_vec(&Wire::of(self))?);
-        let mut file = create_private(&aside)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        std::fs::rename(&aside, path)?;
-        sync_dir(path.parent().unwrap_or(path))?;
-        Ok(Stamp::of(&file.metadata()?))
+        Ok(Stamp::of(&replace(path, &text)?.metadata()?))
     }
 }
 
@@ -248,6 +220,13 @@ impl WireKey {
     }
 }
 
+fn misshapen() -> Refusal {
+    shape(
+        "the keyring or a key in it has a wrong length or shape",
+        "Put keyring.json back from a copy, or run `agentspine state reset --confirm`, which keeps the old files aside.",
+    )
+}
+
 fn shape(message: &str, advice: &str) -> Refusal {
     Refusal::new(Detail::KeyLength, message, advice)
 }
@@ -269,6 +248,7 @@ fn unfit_refusal(unfit: &Unfit, path: &Path) -> Refusal {
             "the keyring belongs to another user",
             format!("Look at it with `ls -l {at}`; if it is yours, run `sudo chown \"$USER\" {at}`."),
         ),
+        Unfit::TooLarge => misshapen(),
         Unfit::NotRegular => Refusal::new(Detail::KeyMode, "the keyring is not a regular file", look),
         Unfit::Io(e) => {
             Refusal::new(Detail::KeyMode, format!("the keyring cannot be read: {}", e.kind()), look)

@@ -1,8 +1,6 @@
 //! `<state>/gate/remember.sqlite`: the operations of Must-Remember, each one immediate transaction.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -98,13 +96,7 @@ impl RememberStore {
     /// Opens the store, making an empty one (0600) where there is none. Rows are verified when they are read.
     pub fn open(path: &Path, keyring: &Keyring) -> Result<Self, Refusal> {
         // Two first starts at once must not both make the table.
-        let lock = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path.with_extension("lock"));
-        let lock = lock.map_err(|e| unusable(&e.kind().to_string()))?;
+        let lock = private::lock_file(path).map_err(|e| unusable(&e.kind().to_string()))?;
         let held = private::lock(&lock, BUSY_MS).map_err(|e| unusable(&e.kind().to_string()))?;
         let _held = held.ok_or_else(|| unusable("another process is opening it"))?;
         own_file(path)?;
@@ -451,16 +443,15 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// Makes the file 0600 before SQLite opens it, or judges the one that stands there. A file that exists is never opened
-/// here: closing it again would drop the locks of this process's other connections (fcntl locks belong to the process).
+/// Makes the file 0600 before SQLite opens it, or judges the one that stands there.
 fn own_file(path: &Path) -> Result<(), Refusal> {
     match private::create_private(path) {
         Ok(_) => return Ok(()),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(unusable(&e.kind().to_string())),
     }
-    let meta = path.symlink_metadata().map_err(|e| unusable(&e.kind().to_string()))?;
-    private::judge(&meta).map_err(|_| unusable("it is a link, another user's, or not 0600; `chmod 600` it"))
+    let judged = private::judge_unopened(path).map(drop);
+    judged.map_err(|_| unusable("it is a link, another user's, or not 0600; `chmod 600` it"))
 }
 
 fn unusable(why: &str) -> Refusal {

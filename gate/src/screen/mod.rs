@@ -14,6 +14,7 @@ use regex::Regex;
 
 pub use neutral::neutralise;
 use skeleton::Skeleton;
+pub(crate) use skeleton::is_invisible;
 
 /// What stands in place of a secret.
 pub const REDACTED: &str = "[redacted]";

@@ -60,7 +60,7 @@ const LOOKALIKES: &str = "аеорсухіјѕԁһӏԛԝԍвкмтАВЕКМНО
 const LOOKS_LIKE: &str = "aeopcyxijsdhlqwgbkmtABEKMHOPCTXSIJaeikvoptuxABEHIOPTiga<>:--''";
 
 /// Characters without a picture of their own: zero-width, bidi, tags, variation selectors, fillers, annotations.
-pub(super) fn is_invisible(c: char) -> bool {
+pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

@@ -37,7 +37,8 @@ impl Anthropic {
     fn start(&mut self, json: &Value) {
         let at = |field: &str| count(json, &format!("/message/usage/{field}"));
         self.usage.cache_read = at("cache_read_input_tokens");
-        self.usage.input = at("input_tokens") + at("cache_creation_input_tokens") + self.usage.cache_read;
+        let fresh = at("input_tokens").saturating_add(at("cache_creation_input_tokens"));
+        self.usage.input = fresh.saturating_add(self.usage.cache_read);
         self.usage.output = at("output_tokens");
     }
 

@@ -150,6 +150,17 @@ async fn comments_pings_and_odd_line_ends_are_no_events() {
 }
 
 #[tokio::test]
+async fn counts_that_no_model_has_do_not_end_the_answer() {
+    let usage =
+        json!({ "input_tokens": u64::MAX, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 1 });
+    let start = named("message_start", &json!({ "message": { "usage": usage } }));
+    let body = [start, named("message_stop", &json!({}))].concat();
+    let (events, error) = once(Dialect::AnthropicMessages, Answer::sse(&body)).await;
+    let expected = Usage { input: u64::MAX, output: 0, cache_read: 1 };
+    assert_eq!((events.first(), error), (Some(&ModelEvent::Usage(expected)), None));
+}
+
+#[tokio::test]
 async fn a_server_without_done_is_complete_after_its_finish_reason() {
     let body = chunk(&json!({ "content": "all" }), Some("length"));
     let (events, error) = once(Dialect::OpenAiChat, Answer::sse(&body)).await;
