@@ -37,8 +37,8 @@ fn every_link_of_the_documents_leads_somewhere() {
 fn the_readme_names_every_command() {
     let (readme, help) = (read("README.md"), Home::new().ok(&["--help"]));
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    let named = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let names: Vec<&str> = named.filter_map(|line| line.split_whitespace().next()).collect();
+    let rows = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<&str> = rows.filter_map(|line| line.split_whitespace().next()).collect();
     assert!(names.len() > 13, "{names:?}");
     for name in names.into_iter().filter(|name| *name != "help") {
         assert!(readme.contains(&format!("`{name}")), "{name}");

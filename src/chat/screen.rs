@@ -100,8 +100,8 @@ pub(super) struct Work {
     pub(super) commands: UnboundedSender<Command>,
     /// Questions of the receipts pane.
     pub(super) questions: UnboundedSender<receipts::Wanted>,
-    /// The engine's task.
-    engine: JoinHandle<()>,
+    /// The engine's task and the one that answers questions; each ends with its sender.
+    tasks: [JoinHandle<()>; 2],
 }
 
 /// Whether the loop goes on.
@@ -181,10 +181,12 @@ impl<'a> Screen<'a> {
         let (session, rules) = (binding.scope.session_id.clone(), rules::scope(&binding));
         let (commands, inbox) = mpsc::unbounded_channel();
         let engine = Engine::new(Arc::clone(&rooms), client, target, binding, events);
-        let engine = tokio::spawn(serve(engine, inbox, self.news.clone()));
         let (questions, asked) = mpsc::unbounded_channel();
-        tokio::spawn(inquire(Arc::clone(&rooms), session.clone(), asked, self.news.clone()));
-        let work = Work { rooms, session, rules, commands, questions, engine };
+        let tasks = [
+            tokio::spawn(serve(engine, inbox, self.news.clone())),
+            tokio::spawn(inquire(Arc::clone(&rooms), session.clone(), asked, self.news.clone())),
+        ];
+        let work = Work { rooms, session, rules, commands, questions, tasks };
         self.load_draft(&work).await;
         self.work = Some(work);
         self.ask_rules();
@@ -373,10 +375,12 @@ impl<'a> Screen<'a> {
         if let Some(cancel) = self.cancel.take() {
             cancel.cancel();
         }
-        let Some(Work { rooms, commands, engine, .. }) = self.work.take() else { return };
-        drop((rooms, commands));
+        let Some(Work { rooms, commands, questions, tasks: [engine, answers], .. }) = self.work.take() else {
+            return;
+        };
+        drop((rooms, commands, questions));
         // One that takes longer loses nothing: its receipt is spent, and the next start says so.
-        let _ = timeout(CLOSING, engine).await;
+        let _ = timeout(CLOSING, async { (engine.await, answers.await) }).await;
     }
 
     async fn leave(&mut self) -> Result<(), Failure> {

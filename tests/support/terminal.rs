@@ -56,6 +56,7 @@ pub struct Start<'a> {
 
 /// How a program left its terminal.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a mode of the terminal.
 pub struct Left {
     pub code: u32,
     pub signal: Option<String>,
@@ -230,6 +231,7 @@ pub fn text_of(screen: &vt100::Screen) -> String {
 }
 
 /// What keys send.
+#[allow(dead_code)] // The house and the pictures press different ones.
 pub mod keys {
     pub const ENTER: &str = "\r";
     pub const ESC: &str = "\x1b";

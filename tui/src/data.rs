@@ -263,7 +263,7 @@ pub struct Blocked {
     pub message: String,
     /// The next thing to do.
     pub advice: String,
-    /// Short id of the receipt that was voided, if one was drawn.
+    /// Short id of the refused receipt, if one was drawn.
     pub receipt: Option<String>,
     /// Wall time until the refusal, milliseconds.
     pub ms: u64,

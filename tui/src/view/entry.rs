@@ -141,7 +141,7 @@ fn card(b: &Blocked, columns: usize, theme: Theme) -> Vec<Line<'static>> {
         [("r", "run preflight again"), ("e", "edit the message"), ("d", "detail"), ("Esc", "keep the draft")];
     lines.extend(keys(&all, columns, theme));
     lines.push(Line::default());
-    let voided = b.receipt.as_ref().map_or_else(String::new, |r| format!(" Receipt {r} was voided."));
+    let voided = b.receipt.as_ref().map_or_else(String::new, |r| format!(" Receipt {r} is refused."));
     lines.extend(text(&format!("No model call was made.{voided}"), Tone::Plain));
     lines
 }
