@@ -70,8 +70,7 @@ fn list(sessions: &[Session], config: &Config, report: &mut Report) {
         Output::People if sessions.is_empty() => report.line("no sessions yet"),
         Output::People => {
             let row = |session: &Session| {
-                let title = session.title.as_deref().unwrap_or_default();
-                let title = title.lines().next().unwrap_or_default().to_owned();
+                let title = session.title.clone().unwrap_or_default();
                 let events = session.events.to_string();
                 [
                     session.id.to_string(),

@@ -9,10 +9,9 @@ use rusqlite::{Row, Transaction, params};
 
 use super::{ConversationsError, EVENT_BYTES_MAX, Event, EventKind, NewEvent, Result, Session};
 
-/// Every session with its last event; one without a title is called by its first prompt. A subquery, so that conditions may name the computed columns.
+/// Every session with its last event. A subquery, so that conditions may name the computed columns.
 pub(super) const SESSIONS: &str = "SELECT * FROM (SELECT id, created_at, project_id, cwd, host, instruction_host, \
-     coalesce(title, (SELECT substr(json_extract(body, '$.text'), 1, 80) FROM event \
-     WHERE session_id = id AND kind = 'prompt' ORDER BY seq LIMIT 1)) AS title, \
+     title, \
      coalesce((SELECT max(seq) FROM event WHERE session_id = id), 0) AS events, \
      coalesce((SELECT at FROM event WHERE session_id = id ORDER BY seq DESC LIMIT 1), created_at) AS last_at FROM session)";
 
