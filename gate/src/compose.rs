@@ -186,7 +186,7 @@ fn blocked(planned: &Planned, detail: Detail, why: &str) -> Refusal {
         detail,
         format!("Required provider {id} gave no result: {why}"),
         format!(
-            "Mend the provider and send again, or change the policy that requires it: agentspine preflight-policy --show (provider {id})"
+            "Mend provider {id} and send again, or change the policy that requires it: agentspine preflight-policy --show"
         ),
     )
 }

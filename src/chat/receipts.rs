@@ -163,10 +163,30 @@ fn detail(record: &ReceiptRecord) -> ReceiptDetail {
     ReceiptDetail { id: record.id.to_hex(), fields, verify: None, json }
 }
 
-/// The claims in the order they are declared, which is the order a person asks for them; else the whole body.
+/// What a person asks of a receipt first.
+const FIRST: [&str; 9] = [
+    "createdAt",
+    "expiresAt",
+    "kind",
+    "model",
+    "endpoint",
+    "promptDigest",
+    "requestDigest",
+    "briefingDigest",
+    "policyRevision",
+];
+
+/// The claims, what is asked for first on top and the rest as declared; else the whole body.
 fn readable(body: &Value) -> Value {
     let claims = body.get("claims").and_then(|claims| serde_json::from_value::<Claims>(claims.clone()).ok());
-    claims.and_then(|claims| serde_json::to_value(claims).ok()).unwrap_or_else(|| body.clone())
+    let Some(Value::Object(mut claims)) = claims.and_then(|claims| serde_json::to_value(claims).ok()) else {
+        return body.clone();
+    };
+    let first =
+        FIRST.iter().filter_map(|name| claims.shift_remove(*name).map(|value| ((*name).to_owned(), value)));
+    let mut ordered: serde_json::Map<String, Value> = first.collect();
+    ordered.append(&mut claims);
+    Value::Object(ordered)
 }
 
 /// Every bound field as one line, nested names joined by dots.

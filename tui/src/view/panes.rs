@@ -119,7 +119,7 @@ fn provider(p: &ProviderRow, name: usize, columns: usize, theme: Theme) -> Line<
     ];
     let time = duration(p.ms);
     let rest = match &p.reason {
-        Some(reason) => format!(" {reason} {time} {}", if p.required { "(required)" } else { "(opt.)" }),
+        Some(reason) => format!(" {reason} {time} {}", if p.required { "(req.)" } else { "(opt.)" }),
         None => format!(" {:>2}  {time}", p.items),
     };
     let room = columns.saturating_sub(name + 12);
