@@ -247,7 +247,7 @@ impl Gate {
         claims.boot = self.seams.clock.boot_id();
         claims.issued_boottime_ms = self.seams.clock.boottime_ms();
         let value = serde_json::to_value(&claims).map_err(|_| broken_claims())?;
-        let bytes = canonical::to_bytes(&value).map_err(|_| broken_claims())?;
+        let bytes = canonical::of_value(&value).map_err(|_| broken_claims())?;
         let signed = self.vault.sign(&bytes)?;
         let body = json!({ "claims": value, "kid": signed.kid, "mac": signed.mac });
         self.vault.append(RowKind::Issued, Some(claims.id), &body)?;

@@ -40,6 +40,10 @@ const TURNS: usize = 200;
 const FLUSHES: usize = 100;
 /// What one turn may flush: conversation event, consumed row, anchor.
 const FLUSHES_GOAL: f64 = 3.0;
+/// What checkpoints of the write-ahead logs may add to it on average.
+const FLUSHES_OF_CHECKPOINTS: f64 = 0.25;
+/// Turns of an ordinary conversation.
+const SESSION_TURNS: usize = 20;
 /// What one turn may cost in CPU, 95th percentile.
 const CPU_GOAL: Duration = Duration::from_millis(3);
 /// Prompts of the short and of the long run of the real binary.
@@ -50,50 +54,59 @@ fn main() {
     let temp = tempfile::Builder::new().prefix("gate-turn").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let machine = Machine::new(temp.path());
     println!(
-        "one turn: 4 instruction files, {RULES} rules, {MEMORIES} memories, a conversation of up to {} turns",
+        "a turn with 4 instruction files, {RULES} rules and {MEMORIES} memories; p50 and p95 of {TURNS} turns"
+    );
+    let flush = flush_time(&temp.path().join("flushed"));
+    println!("one flush of this disk, 4 KiB         {}", flush.shown());
+
+    println!(
+        "\nthe path through the library crates: bind, plan, recall, compose, issue, keep, consume, admit"
+    );
+    println!(
+        "(keep stands in for the session store, with its flush; the host's own body, model and screen are not in it)"
+    );
+    path(&machine, SESSION_TURNS, &flush);
+    println!(
+        "the same at the end of one conversation of {} turns, each with recalled notes",
         WARM_UP + TURNS
     );
+    path(&machine, WARM_UP + TURNS, &flush);
 
-    let flush = flush_time(&temp.path().join("flushed"));
-    println!("one fdatasync of this disk           p50 {:>9}  p95 {:>9}", ms(flush.p50), ms(flush.p95));
-
-    let [wall, cpu, parts @ ..] = library_turns(&machine);
     println!(
-        "\nthe path through the library crates, {TURNS} turns (in: bind, plan, recall, compose, issue, keep, consume, admit;"
+        "\nthe real binary, `agentspine chat --plain` over the demo model: (110 prompts - 10 prompts) / 100"
     );
-    println!("  keep is a stand-in with the chat's flush; not in: the host's own body, model, screen)");
+    let [short, long] = PROMPTS.map(|prompts| chat_time(&machine, prompts));
+    let (wall, cpu) = (long.0.saturating_sub(short.0) / 100, long.1.saturating_sub(short.1) / 100);
     println!(
-        "  wall                               p50 {:>9}  p95 {:>9}  = {:.1} flushes of this disk",
-        ms(wall.p50),
-        ms(wall.p95),
+        "  wall {}, CPU {} a turn; runtime, demo model, printing and keeping the answer are in it",
+        ms(wall),
+        ms(cpu)
+    );
+    match chat_flushes(&machine) {
+        Some(flushes) => println!(
+            "  {flushes:.2} flushes a turn: conversation event 1, consumed row 1, anchor 1, the rest WAL checkpoints; goal {FLUSHES_GOAL}: {}",
+            met(flushes < FLUSHES_GOAL + FLUSHES_OF_CHECKPOINTS)
+        ),
+        None => println!("  flushes are not counted: strace is not here or may not trace"),
+    }
+}
+
+fn path(machine: &Machine, turns_per_session: usize, flush: &Spread) {
+    let [wall, cpu, parts @ ..] = library_turns(machine, turns_per_session);
+    println!("  conversations of {turns_per_session} turns");
+    println!(
+        "    wall                              {}  = {:.1} flushes",
+        wall.shown(),
         ratio(wall.p50, flush.p50)
     );
     println!(
-        "  CPU of this process                p50 {:>9}  p95 {:>9}  goal p95 <= {}: {}",
-        ms(cpu.p50),
-        ms(cpu.p95),
+        "    CPU                               {}  goal p95 <= {}: {}",
+        cpu.shown(),
         ms(CPU_GOAL),
         met(cpu.p95 <= CPU_GOAL)
     );
     for (name, part) in STEPS.iter().zip(&parts) {
-        println!("    CPU of {name:<27} p50 {:>9}  p95 {:>9}", ms(part.p50), ms(part.p95));
-    }
-
-    println!(
-        "\nthe real binary, `agentspine chat --plain` with the demo model, (110 prompts - 10 prompts) / 100:"
-    );
-    let [short, long] = PROMPTS.map(|prompts| chat_time(&machine, prompts));
-    println!(
-        "  wall a turn {:>9}, CPU a turn {:>9} (everything: runtime, demo model, printing, answer kept)",
-        ms((long.0.saturating_sub(short.0)) / 100),
-        ms((long.1.saturating_sub(short.1)) / 100)
-    );
-    match chat_flushes(&machine) {
-        Some(flushes) => println!(
-            "  flushes a turn {flushes:.2}  goal {FLUSHES_GOAL:.0} (conversation event, consumed row, anchor; the rest are WAL checkpoints): {}",
-            met(flushes < FLUSHES_GOAL + 0.25)
-        ),
-        None => println!("  flushes a turn: not counted, strace is not here or may not trace"),
+        println!("      of it {name:<27} {}", part.shown());
     }
 }
 
@@ -166,7 +179,13 @@ impl Machine {
         }
     }
 
-    fn request(&self, turn: usize, prompt: &str, draft: &Draft, target: &Target) -> TurnRequest {
+    fn request(
+        &self,
+        (session, turn): (&str, usize),
+        prompt: &str,
+        draft: &Draft,
+        target: &Target,
+    ) -> TurnRequest {
         TurnRequest {
             identity: Identity {
                 agent_id: id("host-agent:default"),
@@ -183,13 +202,13 @@ impl Machine {
                 ..HostHomes::default()
             },
             scope: Scope {
-                session_id: id("s-bench"),
+                session_id: id(session),
                 project_id: self.project_id.clone(),
                 task_id: None,
                 group_id: None,
             },
             cwd: self.project.clone(),
-            delivery_id: id(&format!("s-bench/{turn}")),
+            delivery_id: id(&format!("{session}/{turn}")),
             kind: CallKind::Turn,
             prompt: prompt.to_owned(),
             parent: None,
@@ -203,15 +222,20 @@ impl Machine {
 
 const TOPICS: [&str; 8] =
     ["receipts", "anchors", "ledgers", "briefings", "policies", "spans", "deadlines", "keyrings"];
+const PLACES: [&str; 13] = [
+    "kitchen", "garden", "library", "harbour", "workshop", "attic", "cellar", "stable", "orchard", "bakery",
+    "tower", "mill", "chapel",
+];
 
+/// A word of a topic stands in an eighth of the memories, one of a place in a thirteenth: a prompt finds about two hundred.
 fn memory(n: u64) -> NewMemory {
-    let topic = TOPICS[usize::try_from(n).unwrap() % TOPICS.len()];
+    let at = usize::try_from(n).unwrap();
+    let (topic, place) = (TOPICS[at % TOPICS.len()], PLACES[at % PLACES.len()]);
     NewMemory {
         kind: Kind::Decision,
         title: format!("{topic} {n}"),
         summary: format!(
-            "Decision {n} about {topic}: the team of floor {} keeps them in cupboard {} and looks after them.",
-            n % 37,
+            "{topic} number {n} go to the {place}, shelf {}, and somebody looks after them.",
             n * 7919 % 1009
         ),
         tags: Vec::new(),
@@ -228,7 +252,7 @@ fn memory(n: u64) -> NewMemory {
 }
 
 fn prompt(turn: usize) -> String {
-    format!("What did we decide about {} on floor {}?", TOPICS[turn % TOPICS.len()], turn % 37)
+    format!("Which {} did we put into the {}?", TOPICS[turn % TOPICS.len()], PLACES[turn % PLACES.len()])
 }
 
 /// Steps whose CPU is told apart.
@@ -236,16 +260,21 @@ const STEPS: [&str; 5] =
     ["bind and plan", "recall", "compose and issue", "keep (stand-in)", "consume and admit"];
 
 /// Wall, CPU, and the CPU of each of [`STEPS`].
-fn library_turns(machine: &Machine) -> [Spread; 7] {
+fn library_turns(machine: &Machine, turns_per_session: usize) -> [Spread; 7] {
     let mut gate = Gate::open(machine.state(), seams()).unwrap();
     let ledger = Ledger::open(&machine.state().memory_db()).unwrap();
     let providers = Providers { ledger: Some(Arc::new(Mutex::new(ledger))), commands: no_commands(machine) };
-    let store = store(&machine.home.join("kept.sqlite"));
+    let store = store(&machine.home.join(format!("kept-{turns_per_session}.sqlite")));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let target = ModelSpec::demo().target(None);
-    let (mut messages, mut spans) = (Vec::<Message>::new(), Vec::<Span>::new());
+    let (mut session, mut messages, mut spans) = (String::new(), Vec::<Message>::new(), Vec::<Span>::new());
     let mut samples: [Vec<Duration>; 7] = Default::default();
     for turn in 0..WARM_UP + TURNS {
+        if turn % turns_per_session == 0 {
+            session = format!("s-{turns_per_session}-{turn}");
+            messages.clear();
+            spans.clear();
+        }
         let prompt = prompt(turn);
         messages.push(Message::User { text: prompt.clone() });
         let conversation = Conversation {
@@ -254,8 +283,8 @@ fn library_turns(machine: &Machine) -> [Spread; 7] {
             tools: Vec::new(),
             max_tokens: 1000,
         };
-        let draft = agentspine_model::draft(&target, &conversation, "s-bench");
-        let request = machine.request(turn, &prompt, &draft, &target);
+        let draft = agentspine_model::draft(&target, &conversation, &session);
+        let request = machine.request((&session, turn), &prompt, &draft, &target);
 
         let (wall, mut cpu) = (Instant::now(), vec![cpu_time()]);
         let bound = gate.bind(request.clone()).unwrap();
@@ -405,6 +434,10 @@ struct Spread {
 }
 
 impl Spread {
+    fn shown(&self) -> String {
+        format!("p50 {:>10}  p95 {:>10}", ms(self.p50), ms(self.p95))
+    }
+
     fn of(mut samples: Vec<Duration>) -> Self {
         samples.sort_unstable();
         let at = |percent: usize| samples[(samples.len() * percent / 100).min(samples.len() - 1)];

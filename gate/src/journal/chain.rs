@@ -62,13 +62,22 @@ impl RowKind {
 }
 
 /// What is stored as a row's body: the caller's body, when it was written, and a consumed row's delivery digest.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Envelope {
     /// Wall time, milliseconds since the Unix epoch; for people and for pruning.
     pub(super) at: i64,
     pub(super) body: Value,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
+    pub(super) delivery: Option<String>,
+}
+
+/// An [`Envelope`] to be written.
+#[derive(Serialize)]
+pub(super) struct Enclosed<'a> {
+    pub(super) at: i64,
+    pub(super) body: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) delivery: Option<String>,
 }
 
@@ -110,24 +119,21 @@ pub(super) fn signature_holds(key: &MacKey, claims: &[u8], mac: &Digest) -> bool
     key.verify(RECEIPT_TYPE, &[claims], mac)
 }
 
-/// An issued row's body.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct IssuedBody {
-    pub(super) claims: Value,
-    pub(super) kid: String,
-    pub(super) mac: Digest,
-}
-
-impl IssuedBody {
-    /// The body, if its receipt signature holds at `seq` and it is the receipt's own.
-    pub(super) fn proven(body: &Value, receipt: Option<ReceiptId>, ring: &Keyring, seq: u64) -> Option<Self> {
-        let issued = Self::deserialize(body).ok()?;
-        let key = ring.for_row(&issued.kid, seq)?;
-        let claims = canonical::to_bytes(&issued.claims).ok()?;
-        let own = issued.claims.get("id").and_then(Value::as_str) == Some(receipt?.to_hex().as_str());
-        (own && signature_holds(key, &claims, &issued.mac)).then_some(issued)
-    }
+/// The name of the key in an issued row's body, `{"claims", "kid", "mac"}`, if the receipt's signature holds at `seq` and it
+/// is the receipt's own. Borrowed throughout: claims are the largest thing in the journal.
+pub(super) fn proven_kid<'a>(
+    body: &'a Value,
+    receipt: Option<ReceiptId>,
+    ring: &Keyring,
+    seq: u64,
+) -> Option<&'a str> {
+    let body = body.as_object().filter(|body| body.len() == 3)?;
+    let (claims, kid) = (body.get("claims")?, body.get("kid")?.as_str()?);
+    let mac = Digest::parse(body.get("mac")?.as_str()?)?;
+    let key = ring.for_row(kid, seq)?;
+    let own = claims.get("id").and_then(Value::as_str) == Some(receipt?.to_hex().as_str());
+    let holds = own && signature_holds(key, &canonical::of_value(claims).ok()?, &mac);
+    holds.then_some(kid)
 }
 
 /// A row as it is sealed: sequence, kind, receipt, body, MAC of the row before, key name.

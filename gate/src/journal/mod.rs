@@ -35,7 +35,7 @@ use crate::seams::Seams;
 use crate::state_dir::StateDir;
 use anchor::{Anchor, Mark};
 pub use care::Finding;
-use chain::{Envelope, IssuedBody, genesis, sql_seq};
+use chain::{Enclosed, genesis, proven_kid, sql_seq};
 pub use chain::{RowKind, Signed};
 pub use record::{Entry, LIST_MAX, ReceiptRecord, ReceiptState};
 pub use reset::{Reset, ResetRules};
@@ -362,7 +362,7 @@ impl Pen<'_> {
         body: &Value,
         delivery: Option<String>,
     ) -> Result<u64, Refusal> {
-        let envelope = Envelope { at: self.now, body: body.clone(), delivery };
+        let envelope = Enclosed { at: self.now, body, delivery };
         let text = canonical::to_bytes(&envelope).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let text = text.ok_or_else(|| fault::mac("the receipt journal cannot hold such a body"))?;
         let key = self.keys.ring.current();
@@ -385,8 +385,8 @@ impl Pen<'_> {
     }
 
     fn current_signature(&self, body: &Value, receipt: Option<ReceiptId>) -> bool {
-        let issued = IssuedBody::proven(body, receipt, &self.keys.ring, self.tip.seq + 1);
-        issued.is_some_and(|issued| issued.kid == self.keys.ring.current().kid)
+        let kid = proven_kid(body, receipt, &self.keys.ring, self.tip.seq + 1);
+        kid == Some(self.keys.ring.current().kid.as_str())
     }
 
     fn spend(&mut self, spent: &Consumption<'_>) -> Result<Spend, Refusal> {

@@ -7,7 +7,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::anchor::Mark;
-use super::chain::{IssuedBody, Row, RowKind, Snag, genesis, sql_seq, stands, walk};
+use super::chain::{Row, RowKind, Snag, genesis, proven_kid, sql_seq, stands, walk};
 use super::{Durability, Pen, Vault, fault, survey};
 use crate::failure::Refusal;
 use crate::ids::{Digest, ReceiptId, unhex};
@@ -232,7 +232,7 @@ impl Seen {
         self.rows += 1;
         self.last = Some(row.mark());
         let good = match row.kind {
-            RowKind::Issued => IssuedBody::proven(&row.envelope.body, row.receipt, ring, row.seq).is_some(),
+            RowKind::Issued => proven_kid(&row.envelope.body, row.receipt, ring, row.seq).is_some(),
             RowKind::Consumed => self.consume(row),
             RowKind::Checkpoint => self.checkpoints.insert(row.seq),
             RowKind::Void | RowKind::Refused | RowKind::Outcome | RowKind::Key => true,

@@ -30,11 +30,15 @@ pub enum CanonicalError {
 
 /// The RFC 8785 bytes of a value.
 pub fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CanonicalError> {
-    let value = serde_json::to_value(value).map_err(|_| CanonicalError::NotJson)?;
-    if !exact(&value) {
+    of_value(&serde_json::to_value(value).map_err(|_| CanonicalError::NotJson)?)
+}
+
+/// [`to_bytes`] of what is a value already, without copying it.
+pub(crate) fn of_value(value: &Value) -> Result<Vec<u8>, CanonicalError> {
+    if !exact(value) {
         return Err(CanonicalError::Integer);
     }
-    let bytes = serde_json_canonicalizer::to_vec(&value).map_err(|_| CanonicalError::NotJson)?;
+    let bytes = serde_json_canonicalizer::to_vec(value).map_err(|_| CanonicalError::NotJson)?;
     if bytes.len() > CANONICAL_BYTES_MAX { Err(CanonicalError::TooLong) } else { Ok(bytes) }
 }
 
@@ -45,7 +49,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, CanonicalError> {
     }
     let value: Value = serde_json::from_slice(bytes).map_err(|_| CanonicalError::NotJson)?;
     // A repeated name keeps one of its values, so it cannot come back as the same bytes either.
-    if to_bytes(&value)? == bytes { Ok(value) } else { Err(CanonicalError::NotCanonical) }
+    if of_value(&value)? == bytes { Ok(value) } else { Err(CanonicalError::NotCanonical) }
 }
 
 /// Whether every integer in the value survives as a double. Depth is bounded by the parser's limit of 128.

@@ -219,34 +219,32 @@ impl Span {
     }
 
     fn candidates(&self, db: &Connection, query: &str, terms: &[Term]) -> Result<Vec<Hit>, StoreError> {
-        let sql =
-            "SELECT r.memory_id, r.revision, r.kind, r.trust, r.title, r.summary, r.source, r.created_at,
+        // Ranked by number first: sorting whole rows would copy the text of every match, of which most are cut.
+        let sql = "SELECT r.memory_id, r.revision, r.kind, r.trust, r.title, r.summary, r.source, r.created_at,
                           f.title, f.body, f.tags, r.words
-                   FROM memory_fts f CROSS JOIN memory_record r ON r.row = f.rowid
-                   WHERE memory_fts MATCH ?1 AND f.rowid BETWEEN ?2 AND ?3 AND r.state = 'applied'
-                   ORDER BY bm25(memory_fts, 2.0, 1.0, 1.5), f.rowid DESC LIMIT ?4";
+                   FROM (SELECT f.rowid AS row, bm25(memory_fts, 2.0, 1.0, 1.5) AS rank
+                         FROM memory_fts f CROSS JOIN memory_record r ON r.row = f.rowid
+                         WHERE memory_fts MATCH ?1 AND f.rowid BETWEEN ?2 AND ?3 AND r.state = 'applied'
+                         ORDER BY rank, f.rowid DESC LIMIT ?4) best
+                   CROSS JOIN memory_fts f ON f.rowid = best.row CROSS JOIN memory_record r ON r.row = best.row";
         let mut statement = db.prepare_cached(sql)?;
         let mut rows = statement.query(params![query, self.first, self.last, CANDIDATES_MAX])?;
-        let mut hits = Vec::new();
+        let (mut hits, stems) = (Vec::new(), Stems::of(terms));
         while let Some(row) = rows.next()? {
-            hits.push(self.hit(row, terms)?);
+            hits.push(self.hit(row, terms, &stems)?);
         }
         Ok(hits)
     }
 
-    fn hit(&self, row: &Row<'_>, terms: &[Term]) -> Result<Hit, StoreError> {
+    fn hit(&self, row: &Row<'_>, terms: &[Term], stems: &Stems<'_>) -> Result<Hit, StoreError> {
         let mut fields = [""; 3];
         for (at, field) in (8..).zip(&mut fields) {
             *field = row.get_ref(at)?.as_str().map_err(|_| StoreError::Corrupt)?;
         }
-        let counts = weighted_counts(fields);
         let length = float(count(row, 11)?) / self.average_words;
         let mut score = 0.0;
         let mut matched = Vec::new();
-        for term in terms {
-            // A word counts once, whichever of its stems the memory has.
-            let stems = term.word.terms.iter().filter_map(|stem| counts.get(stem.as_str()));
-            let times = stems.copied().fold(0.0, f64::max);
+        for (term, times) in terms.iter().zip(stems.count(fields, terms.len())) {
             if times > 0.0 {
                 score += term.idf * times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * length));
                 matched.push(term.word.surface.clone());
@@ -263,13 +261,35 @@ fn possible(terms: &[Term]) -> f64 {
     if number > COVERED_TERMS_MAX { sum / number * COVERED_TERMS_MAX } else { sum.max(f64::MIN_POSITIVE) }
 }
 
-/// How often each term stands in title, body and tags, weighted.
-fn weighted_counts(fields: [&str; 3]) -> HashMap<&str, f64> {
-    let mut counts = HashMap::new();
-    for (field, weight) in fields.into_iter().zip(WEIGHTS) {
-        field.split(' ').for_each(|term| *counts.entry(term).or_insert(0.0) += weight);
+/// Where each stem of the query belongs: the number of its term, and its place among that term's stems.
+struct Stems<'a>(HashMap<&'a str, Vec<(usize, usize)>>);
+
+impl<'a> Stems<'a> {
+    fn of(terms: &'a [Term]) -> Self {
+        let mut stems: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
+        for (number, term) in terms.iter().enumerate() {
+            for (place, stem) in term.word.terms.iter().enumerate() {
+                stems.entry(stem).or_default().push((number, place));
+            }
+        }
+        Self(stems)
     }
-    counts
+
+    /// How often each term stands in title, body and tags, weighted. A word counts once, whichever of its stems the
+    /// memory has.
+    fn count(&self, fields: [&str; 3], terms: usize) -> Vec<f64> {
+        let mut counts: Vec<Vec<f64>> = vec![Vec::new(); terms];
+        for (field, weight) in fields.into_iter().zip(WEIGHTS) {
+            for (number, place) in field.split(' ').filter_map(|term| self.0.get(term)).flatten() {
+                let Some(of_term) = counts.get_mut(*number) else { continue };
+                of_term.resize(of_term.len().max(place + 1), 0.0);
+                if let Some(times) = of_term.get_mut(*place) {
+                    *times += weight;
+                }
+            }
+        }
+        counts.into_iter().map(|of_term| of_term.into_iter().fold(0.0, f64::max)).collect()
+    }
 }
 
 /// `"a" OR "b"` over all terms of the words. Terms hold letters and digits only, so a quoted term ends at its quote.
