@@ -17,7 +17,7 @@ use agentspine_gate::span::Draft;
 use agentspine_gate::turn::{CallKind, Host, InstructionHost, TurnRequest};
 use agentspine_gate::{Detail, Digest, Field, Gate, admit};
 use common::desk::{Desk, empty, item, remember, require_ledger, set_policy};
-use common::{WALL_MS, id};
+use common::id;
 
 #[test]
 fn the_first_turn_injects_every_document_and_the_second_replays_the_same_bytes() {
@@ -576,46 +576,4 @@ fn text_that_was_injected_for_another_tenant_or_user_is_never_replayed() {
     let mut request = desk.request("two");
     request.identity.user_id = id("another");
     assert_eq!(desk.compose(&request).err().unwrap().detail, Detail::Mismatch(Field::Scope));
-}
-
-#[test]
-fn a_must_remember_store_that_was_lost_or_emptied_or_put_back_refuses_the_call() {
-    let mut desk = Desk::new();
-    remember(&mut desk, "Write British English.");
-    desk.turn("one");
-    let dir = desk.home.dir.gate_dir();
-    let whole = |name: &str| ["", "-wal", "-shm"].map(|end| dir.join(format!("{name}{end}")));
-    let old = rusqlite::Connection::open(desk.home.dir.remember()).unwrap();
-    old.execute("VACUUM INTO ?1", [dir.join("old.sqlite").to_str().unwrap()]).unwrap();
-    drop(old);
-    remember(&mut desk, "Never push on Fridays.");
-    desk.turn("two");
-
-    type Loss = fn(&std::path::Path, &std::path::Path);
-    let losses: [Loss; 3] = [
-        |_, _| {},
-        |_, store| drop(std::fs::File::create(store).unwrap()),
-        |old, store| assert!(std::fs::copy(old, store).unwrap() > 0),
-    ];
-    for lose in losses {
-        for file in whole("remember.sqlite") {
-            let _ = std::fs::remove_file(file);
-        }
-        lose(&dir.join("old.sqlite"), &desk.home.dir.remember());
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        let _ = std::fs::set_permissions(desk.home.dir.remember(), mode);
-        desk.gate = desk.open().unwrap();
-        let request = desk.request("three");
-        assert_eq!(desk.plan(&request).err().unwrap().detail, Detail::RememberCorrupt);
-    }
-}
-
-#[test]
-fn a_purged_or_rolled_back_rule_is_no_lost_store() {
-    let mut desk = Desk::new();
-    let rule = remember(&mut desk, "Write British English.");
-    desk.turn("one");
-    desk.gate.remember().purge(&rule, WALL_MS).unwrap();
-    desk.gate = desk.open().unwrap();
-    assert!(desk.turn("two").0.must_remember.is_empty());
 }
