@@ -7,6 +7,9 @@ use agentspine_gate::Detail;
 use common::WALL_MS;
 use common::desk::{Desk, remember};
 
+/// What happens to the store, given an old copy of it.
+type Loss = fn(&std::path::Path, &std::path::Path);
+
 #[test]
 fn a_must_remember_store_that_was_lost_or_emptied_or_put_back_refuses_the_call() {
     let mut desk = Desk::new();
@@ -20,7 +23,6 @@ fn a_must_remember_store_that_was_lost_or_emptied_or_put_back_refuses_the_call()
     remember(&mut desk, "Never push on Fridays.");
     desk.turn("two");
 
-    type Loss = fn(&std::path::Path, &std::path::Path);
     let losses: [Loss; 3] = [
         |_, _| {},
         |_, store| drop(std::fs::File::create(store).unwrap()),
