@@ -148,6 +148,8 @@ pub(crate) struct Report {
     err: Box<dyn Write + Send>,
     secrets: Vec<Secret>,
     closed: bool,
+    /// Why output was lost, where its reader did not just go away.
+    lost: Option<io::ErrorKind>,
 }
 
 impl Report {
@@ -157,7 +159,7 @@ impl Report {
     }
 
     fn to(output: Output, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { output, out, err, secrets: Vec::new(), closed: false }
+        Self { output, out, err, secrets: Vec::new(), closed: false, lost: None }
     }
 
     /// For whom output is meant.
@@ -217,7 +219,14 @@ impl Report {
 
     /// Tells a failure; the exit code of the process.
     pub(crate) fn finish(mut self, done: Result<(), Failure>) -> ExitCode {
-        let Err(failure) = done else { return ExitCode::SUCCESS };
+        let failure = match (done, self.lost) {
+            (Ok(()), None) => return ExitCode::SUCCESS,
+            (Ok(()), Some(cause)) => Failure::other(
+                format!("Not all output could be written: {cause}"),
+                "Make room where the output goes; what was sent is in: agentspine receipts list",
+            ),
+            (Err(failure), _) => failure,
+        };
         self.tell(&failure);
         ExitCode::from(failure.exit().number())
     }
@@ -256,8 +265,11 @@ impl Report {
         if self.closed {
             return;
         }
-        // A reader that went away (`| head`) wants no more; any other failure of stdout leaves us nowhere to say so.
-        self.closed = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).is_err();
+        if let Err(cause) = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()) {
+            self.closed = true;
+            // A reader that went away (`| head`) wants no more; output that got lost otherwise is told at the end.
+            self.lost = Some(cause.kind()).filter(|kind| *kind != io::ErrorKind::BrokenPipe);
+        }
     }
 }
 

@@ -91,6 +91,10 @@ pub(crate) async fn walk(
     let heard = required.into_iter().zip(outcomes.iter().cloned());
     tell(Seen::Recall(heard.map(|(required, outcome)| Heard { required, outcome }).collect()));
 
+    if cancel.is_cancelled() {
+        return Err(Stopped::Cancelled);
+    }
+
     let session = request.scope.session_id.clone();
     let (composed, prepared) = desk
         .ask(move |at| {

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::Stdio;
 
-use crate::support::Home;
+use crate::support::{Home, Run};
 
 const COMMANDS: [&[&str]; 16] = [
     &["chat"],
@@ -23,6 +23,20 @@ const COMMANDS: [&[&str]; 16] = [
     &["sessions", "list"],
     &["doctor"],
 ];
+
+#[test]
+fn output_that_got_lost_is_no_success() {
+    let home = Home::new();
+    for args in [
+        &["receipts", "verify"][..],
+        &["chat", "--instruction-host", "claude", "--model", "demo", "-p", "hi"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let run = Run::of(home.command(args).stdout(full).output().unwrap());
+        assert_eq!(run.code, 1, "{args:?}: {}", run.err);
+        assert!(run.err.contains("Not all output could be written"), "{}", run.err);
+    }
+}
 
 #[test]
 fn every_command_explains_itself_and_touches_nothing() {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::support::fake_model::Answer;
+use crate::support::live::Live;
 use crate::support::served::Served;
 use crate::support::terminal::find;
 use crate::support::{Home, Run};
@@ -307,4 +308,21 @@ fn a_provider_gets_its_credential_and_nothing_else_of_the_environment() {
     environment.sort_unstable();
     assert_eq!(environment, ["PATH=/usr/bin:/bin".to_owned(), format!("{CREDENTIAL}={}", ground.secret)]);
     ground.assert_no_credential(&[&run]);
+}
+
+#[test]
+fn an_interrupt_while_a_required_provider_runs_ends_with_130_and_nothing_lives() {
+    let ground = Ground::script("sleep 60\n", &json!({}));
+    let name = ground.server.name();
+    let mut command =
+        ground.home.command(&["-p", "ping", "--instruction-host", "claude", "--model", &name, "--json"]);
+    command.env(CREDENTIAL, &ground.secret).env("PATH", "/usr/bin:/bin");
+    let mut live = Live::ask(&mut command);
+    live.until("\"type\":\"instructions\"");
+    live.interrupt();
+    let run = live.end();
+    assert_eq!(run.code, 130, "{run:?}");
+    assert!(run.out.contains("interrupted"), "{run:?}");
+    ground.assert_nothing_lives();
+    assert_eq!(ground.server.requests(), []);
 }

@@ -394,3 +394,25 @@ fn no_color_means_none() {
         assert_eq!(colours, (vt100::Color::Default, vt100::Color::Default), "{:?}", cell.contents());
     }
 }
+
+#[test]
+fn a_terminal_that_goes_away_takes_the_editor_along() {
+    let home = Home::new();
+    let pids = home.path().join("editor.pid");
+    let script = format!(
+        "#!/bin/sh\ntrap '' HUP TERM\necho $$ > {}\necho EDITING\nwhile :; do sleep 1; done\n",
+        pids.display()
+    );
+    let editor = home.write("bin/editor", &script);
+    std::fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let env = [("VISUAL", editor.to_str().unwrap()), ("PATH", "/usr/bin:/bin")];
+    let screen = home.terminal_with(SIZE, &DEMO, &env);
+    screen.wait_for("ready · demo");
+    screen.send("\x07");
+    screen.wait_for("EDITING");
+    screen.signal(Signal::HUP);
+    assert_eq!(screen.left().code, 130);
+    let pid: i32 = std::fs::read_to_string(pids).unwrap().trim().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    assert!(rustix::process::test_kill_process(pid).is_err(), "the editor is still alive");
+}

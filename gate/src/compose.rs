@@ -364,6 +364,7 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         instruction_budget: parts.budget,
         policy_revision: plan.policy_revision,
         policy_profile_digest: plan.profile_digest(),
+        remember_revision: plan.remember_revision,
         must_remember: parts.remember,
         providers: parts.providers,
         replayed_spans: inputs.replays.iter().map(|replay| replay.span.receipt).collect(),

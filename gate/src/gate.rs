@@ -98,11 +98,22 @@ impl Gate {
         let instruction_host = bound.request.instruction_host.ok_or_else(host_unbound)?;
         let (policy_revision, profile) = self.profile(&bound.request)?;
         let snapshot = self.snapshot(&bound.request, &bound.cwd, profile.as_ref())?;
+        let remember_revision = self.remember.revision_since(&mut self.vault)?;
         let active = self.active(&bound.request)?;
         remember::fits_budget(&active)?;
         bound.request.retry_of = self.unchanged(bound.request.retry_of, &snapshot, &active)?;
         let planned = plan::providers(&bound, profile.as_ref())?;
-        Ok(Plan { bound, instruction_host, snapshot, policy_revision, profile, active, planned })
+        let plan = Plan {
+            bound,
+            instruction_host,
+            snapshot,
+            policy_revision,
+            profile,
+            remember_revision,
+            active,
+            planned,
+        };
+        Ok(plan)
     }
 
     /// The repeated call, where files and rules still are what it bound. Else this is a turn of its own, which asks the

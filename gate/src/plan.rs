@@ -18,6 +18,7 @@ pub struct Plan {
     pub(crate) snapshot: Snapshot,
     pub(crate) policy_revision: u64,
     pub(crate) profile: Option<Profile>,
+    pub(crate) remember_revision: u64,
     pub(crate) active: Vec<Active>,
     pub(crate) planned: Vec<Planned>,
 }

@@ -360,3 +360,20 @@ fn the_files_hold_no_key_and_are_private() {
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
 }
+
+#[test]
+fn a_row_before_the_beginning_of_the_journal_is_told() {
+    for seq in [0, -5] {
+        let home = used();
+        edit(
+            &home,
+            &format!(
+                "INSERT INTO rows (seq, kind, receipt, body, prev, mac, kid) SELECT {seq}, 'refused', NULL, body, prev, mac, kid FROM rows WHERE seq = 1"
+            ),
+        );
+        assert_eq!(
+            home.vault().verify_chain().unwrap().problem.as_deref(),
+            Some("rows stand before its beginning")
+        );
+    }
+}

@@ -10,10 +10,16 @@ use super::pick::{self, Choice};
 use super::screen::{Command, DRAFT_PAUSE, Next, Screen, no_terminal};
 use super::terminal::Terminal;
 use super::{editor, receipts};
-use crate::report::Failure;
+use crate::report::{Exit, Failure};
 
 impl Screen<'_> {
-    pub(super) fn perform(&mut self, effect: Effect, terminal: &mut Terminal) -> Result<Next, Failure> {
+    /// Carries an effect out. An editor is open until it ends or `told_to_leave`.
+    pub(super) async fn perform(
+        &mut self,
+        effect: Effect,
+        terminal: &mut Terminal,
+        told_to_leave: impl Future<Output = ()>,
+    ) -> Result<Next, Failure> {
         match effect {
             Effect::Send { prompt } => self.start(|cancel| Command::Prompt(prompt, cancel)),
             Effect::Retry { .. } => self.start(Command::Retry),
@@ -30,7 +36,7 @@ impl Screen<'_> {
             Effect::AcceptServer(yes) => self.accept(yes),
             Effect::SaveDraft(text) => self.draft = Some((text, Instant::now() + DRAFT_PAUSE)),
             Effect::Copy(text) => editor::copy(&text),
-            Effect::OpenEditor(text) => self.edit(&text, terminal)?,
+            Effect::OpenEditor(text) => return self.edit(&text, terminal, told_to_leave).await,
             Effect::Suspend => {
                 Terminal::leave();
                 editor::suspend();
@@ -115,15 +121,29 @@ impl Screen<'_> {
         self.app(AppEvent::Notice { level: Level::Bad, text: format!("{message} {advice}") });
     }
 
-    pub(super) fn edit(&mut self, text: &str, terminal: &mut Terminal) -> Result<(), Failure> {
+    async fn edit(
+        &mut self,
+        text: &str,
+        terminal: &mut Terminal,
+        told_to_leave: impl Future<Output = ()>,
+    ) -> Result<Next, Failure> {
         Terminal::leave();
-        let edited = editor::edit(text, self.config.ui.editor.as_deref());
+        let mut told = false;
+        let leave = async {
+            told_to_leave.await;
+            told = true;
+        };
+        let edited = editor::edit(text, self.config.ui.editor.as_deref(), leave).await;
+        if told {
+            self.save_draft().await;
+            return Err(Failure::Told(Exit::Interrupted));
+        }
         terminal.retake().map_err(|error| no_terminal(&error))?;
         match edited {
             Ok(text) => self.app(AppEvent::Draft(text)),
             Err(failure) => self.notice(&failure),
         }
-        Ok(())
+        Ok(Next::Go)
     }
 
     pub(super) async fn save_draft(&mut self) {

@@ -227,6 +227,7 @@ fn model_failure(error: &ModelError) -> Failure {
     let exit = if error.exit_code() == Exit::CutStream.number() { Exit::CutStream } else { Exit::Model };
     let wait = error
         .retry_after()
+        .filter(|wait| wait.as_secs() > 0)
         .map(|wait| format!(" The server asks to wait {} s.", wait.as_secs()))
         .unwrap_or_default();
     Failure::said(exit, format!("{error}.{wait}"), error.advice())

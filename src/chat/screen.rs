@@ -283,7 +283,7 @@ impl<'a> Screen<'a> {
                                 // A parked reader would steal the editor's keys.
                                 drop(std::mem::replace(&mut keys, EventStream::new()));
                             }
-                            if let Next::Quit = self.perform(effect, terminal)? {
+                            if let Next::Quit = self.perform(effect, terminal, signals.ended()).await? {
                                 return self.leave().await;
                             }
                         }
@@ -440,6 +440,15 @@ impl Signals {
             take(SignalKind::hangup())?,
             take(SignalKind::interrupt())?,
         ]))
+    }
+
+    /// Told to leave, but for an interrupt: while an editor is open, that is the editor's.
+    async fn ended(&mut self) {
+        let [term, hup, _] = &mut self.0;
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = hup.recv() => {}
+        }
     }
 
     async fn recv(&mut self) {

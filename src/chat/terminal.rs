@@ -1,6 +1,7 @@
 //! The terminal: taken once, given back always — on exit, error, panic and signals.
 
 use std::io::{self, Stdout, Write as _, stdout};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::event::{
@@ -19,7 +20,10 @@ use ratatui::{Frame, Terminal as Ratatui};
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The full screen. Dropping it gives the terminal back.
-pub(super) struct Terminal(Ratatui<CrosstermBackend<Stdout>>);
+///
+/// The library's own drop is never run: it would complain on stderr about a terminal that is gone, where nothing can be
+/// written any more either, and end the process in a panic before a running turn could close its books.
+pub(super) struct Terminal(ManuallyDrop<Ratatui<CrosstermBackend<Stdout>>>);
 
 impl Terminal {
     /// Takes the terminal: raw mode, alternate screen, bracketed paste, the keyboard protocol where there is one.
@@ -30,7 +34,7 @@ impl Terminal {
             before(info);
         }));
         enter()?;
-        Ratatui::new(CrosstermBackend::new(stdout())).map(Self)
+        Ratatui::new(CrosstermBackend::new(stdout())).map(ManuallyDrop::new).map(Self)
     }
 
     /// Draws one frame inside a synchronized update.

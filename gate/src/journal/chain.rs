@@ -248,6 +248,17 @@ pub(super) fn walk(
     Ok(at)
 }
 
+/// The newest row of a kind, verified.
+pub(super) fn newest_of(conn: &Connection, ring: &Keyring, kind: RowKind) -> Result<Option<Row>, Snag> {
+    let mut newest = None;
+    let condition = "seq = (SELECT seq FROM rows WHERE kind = ?1 ORDER BY seq DESC LIMIT 1)";
+    rows(conn, ring, condition, kind.as_str(), |row| {
+        newest = Some(row);
+        Ok(())
+    })?;
+    Ok(newest)
+}
+
 /// Every row of one receipt, verified, in order.
 pub(super) fn rows_of(conn: &Connection, ring: &Keyring, receipt: ReceiptId) -> Result<Vec<Row>, Snag> {
     let mut all = Vec::new();

@@ -3,7 +3,7 @@
 use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
-use super::chain::{Row, RowKind, rows_of, sql_seq};
+use super::chain::{Row, RowKind, newest_of, rows_of, sql_seq};
 use super::{Vault, fault, look};
 use crate::failure::Refusal;
 use crate::ids::ReceiptId;
@@ -124,6 +124,13 @@ impl Vault {
         let tx = look(&self.conn, &mut self.keys, &self.dir)?;
         let rows = rows_of(&tx, &self.keys.ring, receipt)?;
         Ok(ReceiptRecord::of(receipt, rows, self.seams.clock.as_ref()))
+    }
+
+    /// What the newest receipt binds, consumed or not, verified; `None` where the journal holds no receipt.
+    pub(crate) fn newest_claims(&mut self) -> Result<Option<Value>, Refusal> {
+        let tx = look(&self.conn, &mut self.keys, &self.dir)?;
+        let newest = newest_of(&tx, &self.keys.ring, RowKind::Issued)?;
+        Ok(newest.and_then(|row| row.envelope.body.get("claims").cloned()))
     }
 
     /// Receipts, newest first, at most `limit` (and [`LIST_MAX`]); older than the record whose `first_seq` is

@@ -98,6 +98,10 @@ impl Vault {
         if from.deliveries != deliveries_digest(conn, from.mark.seq + 1)? {
             return Ok(Some("the deliveries of pruned rows were changed"));
         }
+        let below = "SELECT 1 FROM rows WHERE seq <= ?1";
+        if conn.prepare(below)?.exists([sql_seq(from.mark.seq)])? {
+            return Ok(Some("rows stand before its beginning"));
+        }
         let kept: i64 = conn.query_row(
             "SELECT count(*) FROM deliveries WHERE seq > ?1",
             [sql_seq(from.mark.seq)],

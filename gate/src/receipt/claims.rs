@@ -194,6 +194,9 @@ pub struct Claims {
     pub policy_revision: u64,
     /// Digest of the matching profile.
     pub policy_profile_digest: Option<Digest>,
+    /// How far the Must-Remember store had come; 0 in receipts that did not bind it yet.
+    #[serde(default)]
+    pub remember_revision: u64,
     /// Active entries.
     pub must_remember: Vec<BoundRemember>,
     /// Providers of this call.

@@ -1,6 +1,6 @@
 //! The one table behind Must-Remember, its guards and its MACs. Rows are read through [`Image::load`], which verifies each.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, params};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::RememberScope;
@@ -294,15 +294,36 @@ fn corrupt(id: &str) -> Refusal {
 }
 
 pub(super) fn unreadable(why: &rusqlite::Error) -> Refusal {
-    // Only the code: SQLite's texts can hold values.
-    let why =
-        why.sqlite_error_code().map_or_else(|| "unexpected content".to_owned(), |code| format!("{code:?}"));
+    // Only the kind of failure: SQLite's texts can hold values.
+    let why = match why.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "another process keeps it locked",
+        Some(ErrorCode::DiskFull) => "the disk is full",
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
+            "it cannot be read or written; the disk may be full"
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => "it cannot be written",
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => "it is damaged",
+        _ => "it holds something unexpected",
+    };
     Refusal::new(
         Detail::RememberCorrupt,
         format!(
             "The Must-Remember store (gate/remember.sqlite in the state directory) cannot be used: {why}."
         ),
         "Try again; if it stays, see `agentspine state check`.",
+    )
+}
+
+/// The refusal of a store that lacks what a receipt binds.
+pub(super) fn behind(now: u64, bound: u64) -> Refusal {
+    Refusal::new(
+        Detail::RememberCorrupt,
+        format!(
+            "The Must-Remember store (gate/remember.sqlite in the state directory) was lost or is an old copy: \
+             it stands at revision {now}, the last receipt bound revision {bound}, so rules may be missing."
+        ),
+        "Put remember.sqlite back from a copy. If there is none: `agentspine state reset --confirm` starts a new journal, \
+         then propose your rules again.",
     )
 }
 

@@ -10,6 +10,7 @@ use super::rows::{self, Candidate, CandidateStatus, Entry, EntryStatus, Event, I
 use super::{Active, CLAIM_BYTES_MAX, ROWS_MAX, RememberError, RememberScope};
 use crate::failure::{Detail, Refusal};
 use crate::ids::{Digest, Id, hex};
+use crate::journal::Vault;
 use crate::private;
 use crate::receipt::keyring::Keyring;
 use crate::screen::{neutralise, screen};
@@ -279,6 +280,18 @@ impl RememberStore {
             .collect();
         active.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(active)
+    }
+
+    /// The newest row's sequence, which never falls: a store behind what the newest receipt binds was lost, emptied or
+    /// put back from an old copy, and its rules with it.
+    pub fn revision_since(&self, vault: &mut Vault) -> Result<u64, Refusal> {
+        // The journal first: whatever it binds, the store had by then.
+        let claims = vault.newest_claims()?;
+        let bound = claims.and_then(|claims| claims.get("rememberRevision")?.as_u64()).unwrap_or_default();
+        let newest = "SELECT coalesce(max(seq), 0) FROM remembered";
+        let now: i64 = self.db.query_row(newest, [], |row| row.get(0)).map_err(|e| rows::unreadable(&e))?;
+        let now = u64::try_from(now).unwrap_or_default();
+        if now < bound { Err(rows::behind(now, bound)) } else { Ok(now) }
     }
 
     /// Numbers for status.

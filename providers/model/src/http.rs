@@ -117,6 +117,10 @@ fn store(roots: Vec<CertificateDer<'static>>) -> RootCertStore {
 
 fn extra_roots(config: &HttpConfig) -> Result<Vec<CertificateDer<'static>>, HttpError> {
     let Some(path) = &config.ca_file else { return Ok(Vec::new()) };
+    // A pipe or a device would be read for ever.
+    if !std::fs::metadata(path).is_ok_and(|at| at.is_file()) {
+        return Err(HttpError::CaFile);
+    }
     let found = CertificateDer::pem_file_iter(path).map_err(|_| HttpError::CaFile)?;
     let roots = found.collect::<Result<Vec<_>, _>>().map_err(|_| HttpError::CaFile)?;
     if roots.is_empty() { Err(HttpError::CaFile) } else { Ok(roots) }

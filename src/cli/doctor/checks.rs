@@ -61,7 +61,9 @@ fn must_remember(rooms: &Rooms, config: &Config) -> Result<String, Failure> {
     let cwd = working_directory(None)?;
     let project = project_id(rooms.seams.fs.as_ref(), &cwd);
     let identity = &config.identity;
-    let active = rooms.remember()?.active(&identity.user_id, &identity.tenant_id, &project, None, None)?;
+    let store = rooms.remember()?;
+    store.revision_since(&mut rooms.vault()?)?;
+    let active = store.active(&identity.user_id, &identity.tenant_id, &project, None, None)?;
     fits_budget(&active)?;
     Ok(format!("{} active here", active.len()))
 }
