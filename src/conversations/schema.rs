@@ -61,6 +61,7 @@ CREATE TABLE draft(session_id TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT, WITH
 
 /// Opens or creates the file and brings its schema up to date.
 pub(super) fn open(path: &Path) -> Result<Connection> {
+    let _alone = alone(path)?;
     create_private(path)?;
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -70,6 +71,16 @@ pub(super) fn open(path: &Path) -> Result<Connection> {
     configure(&connection)?;
     migrate(&mut connection)?;
     Ok(connection)
+}
+
+/// Waits until no other process is opening the store: one that looks at a half made file takes it for another program's,
+/// and SQLite does not wait for a lock while it switches to the write-ahead log. Freed when dropped.
+fn alone(path: &Path) -> Result<File> {
+    let file = |cause: io::Error| ConversationsError::File(cause.kind());
+    let options = File::options().write(true).create(true).truncate(false).mode(0o600).to_owned();
+    let lock = options.open(path.with_extension("lock")).map_err(file)?;
+    lock.lock().map_err(file)?;
+    Ok(lock)
 }
 
 /// SQLite would create the file with the umask's mode, and its `-wal` and `-shm` copy that mode.

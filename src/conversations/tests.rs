@@ -79,6 +79,21 @@ fn what_was_appended_is_read_back_in_order_after_a_restart() {
 }
 
 #[test]
+fn a_store_that_many_make_at_once_is_made_once() {
+    for _ in 0..60 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("conversations.sqlite");
+        std::thread::scope(|scope| {
+            let opens: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| Conversations::open(&path).map(drop))).collect();
+            for open in opens {
+                open.join().unwrap().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
 fn an_append_is_all_or_nothing() {
     let (mut store, id) = Store::with_session("s-1");
     let large = event(EventKind::Prompt, 2, &"x".repeat(EVENT_BYTES_MAX));
