@@ -4,6 +4,7 @@
 
 use agentspine_gate::screen::{Refused, neutralise, redact, screen};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// Token-like text that no allow-list knows; put together here so that no scanner trips over this file.
 const T36: &str = "Zk3mQ9xW2vB7nT4pL8sD1fG6hJ5cR0aYuEi2";
@@ -427,8 +428,15 @@ fn nasty() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
+/// The same cases in every run, so that a failure is always a change; `PROPTEST_RNG_SEED` looks at others.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let rng_seed = if default.rng_seed == RngSeed::Random { RngSeed::Fixed(2026) } else { default.rng_seed };
+    ProptestConfig { cases: 4000, failure_persistence: None, rng_seed, ..default }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn neutral_text_is_final_and_holds_no_fence_in_any_disguise(text in nasty()) {
