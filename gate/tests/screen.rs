@@ -435,6 +435,16 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases: 4000, failure_persistence: None, rng_seed, ..default }
 }
 
+#[test]
+fn marks_between_the_letters_do_not_hide_our_fence() {
+    for text in ["«agent/spine", "<a g e n t spine mark=\"0\">", "‹agent-spine-reference", "&lt;agent.spine"]
+    {
+        let neutral = neutralise(text);
+        assert!(neutral.starts_with('(') && !in_any_disguise(&neutral), "{text:?} -> {neutral:?}");
+    }
+    assert_eq!(neutralise("the agent/spine of a vertebrate"), "the agent/spine of a vertebrate");
+}
+
 proptest! {
     #![proptest_config(config())]
 

@@ -74,8 +74,12 @@ fn is_emoji(c: char) -> bool {
 
 /// Brackets that look like `<`; the skeleton already turned the fullwidth and small ones into it.
 const ANGLES: &str = "<‹〈\u{2329}⟨❬❮❰⟪《«˂ᐸᑉ≪⋖⧼⦑⟬";
-/// Names that open a frame, a role or a tool call somewhere. Ours counts as the beginning of a longer word too.
-const FRAMES: &str = r"agentspine|(?:system(?:[_-]reminder)?|user|assistant|human|developer|admin|memory|memories|recall|context|instructions?|rules?|tools?(?:[_-][a-z]+)?|functions?(?:[_-][a-z]+)?|invoke|parameter|antml|results?|documents?|source|prompt|im_[a-z]+|inst|think(?:ing)?|(?:un)?trusted)\b";
+/// The name of our frames; it counts as the beginning of a longer word too, and with marks between its letters.
+const OURS: &str = "agentspine";
+/// What does not hide our name when it stands between its letters.
+const GAP: &str = r#"[\s/!?|\\"'`._-]*"#;
+/// Other names that open a frame, a role or a tool call somewhere.
+const FRAMES: &str = r"(?:system(?:[_-]reminder)?|user|assistant|human|developer|admin|memory|memories|recall|context|instructions?|rules?|tools?(?:[_-][a-z]+)?|functions?(?:[_-][a-z]+)?|invoke|parameter|antml|results?|documents?|source|prompt|im_[a-z]+|inst|think(?:ing)?|(?:un)?trusted)\b";
 /// What may stand between a bracket and the name: slashes, quotes, marks, blanks, and their coded spellings.
 const BETWEEN: &str =
     r#"(?:[\s/!?|\\"'`._-]|%(?:25)*(?:2f|20|0[0-9a-d])|&#0*(?:47|32);|&#x0*(?:2f|20);|&sol;|&nbsp;)*"#;
@@ -84,10 +88,12 @@ const BETWEEN: &str =
 fn openings() -> &'static [Regex] {
     static OPENINGS: OnceLock<Vec<Regex>> = OnceLock::new();
     OPENINGS.get_or_init(|| {
+        let ours: Vec<String> = OURS.chars().map(String::from).collect();
+        let ours = ours.join(GAP);
         super::compiled(&[
             // `&lt;` `&amp;lt;` `&#60;` `&#x3c;` `%3c` `%253c` `\u003c` `\x3c`: a coded bracket has no business in plain text.
             r"(?i)(&(?:(?:amp|#0*38|#x0*26);)*(?:lt|#0*60|#x0*3c);?|%(?:25)*3c|\\u\{?0*3c\}?|\\x3c|\\0?74)",
-            &format!("(?i)([{ANGLES}]){BETWEEN}(?:{FRAMES})"),
+            &format!("(?i)([{ANGLES}]){BETWEEN}(?:{ours}|{FRAMES})"),
             // Closing tags and role marks of any name.
             &format!("([{ANGLES}])[/|!?]"),
             r"(?i)(\[)\s*/?\s*(?:inst|sys|system)\s*\]",
