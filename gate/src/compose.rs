@@ -11,7 +11,7 @@ use crate::instructions::Document;
 use crate::mac::MacKey;
 use crate::plan::Plan;
 use crate::policy::{InstructionBudget, RecallBudget};
-use crate::recall::{Outcome, Planned, Status};
+use crate::recall::{Outcome, Planned};
 use crate::receipt::claims::{
     BoundBudget, BoundDocument, BoundItem, BoundProvider, BoundRemember, CONTRACT, Claims, Delivery,
     DocumentNote, RECEIPT_SCHEMA,
@@ -197,18 +197,15 @@ fn bind_provider(planned: &Planned, outcome: &Outcome, selection: &Selection<'_>
         let mine = list.iter().filter(|(provider, _)| *provider == id);
         mine.map(|(_, item)| BoundItem { id: item.id.clone(), revision: item.revision.clone() }).collect()
     };
-    let (status, reason, screened, rejected) = match &outcome.result {
-        Ok(answer) if answer.items.is_empty() => {
-            (Status::Empty, None, &answer.screened_out[..], answer.rejected)
-        }
-        Ok(answer) => (Status::Loaded, None, &answer.screened_out[..], answer.rejected),
-        Err(failure) => (Status::FailedOptional, Some(failure.detail.to_string()), &[][..], 0),
-    };
+    let rejected = outcome
+        .result
+        .as_ref()
+        .map_or(0, |answer| answer.rejected.saturating_add(answer.screened_out.len() as u64));
     BoundProvider {
         id: id.clone(),
         query_digest: outcome.query_digest,
-        status,
-        reason,
+        status: outcome.status(planned.provider.required),
+        reason: outcome.reason(),
         latency_ms: outcome.latency_ms,
         injected: of(&selection.injected),
         replayed: of(&selection.replayed),
@@ -217,7 +214,7 @@ fn bind_provider(planned: &Planned, outcome: &Outcome, selection: &Selection<'_>
             .get(id)
             .map(|ids| ids.iter().map(|id| (*id).clone()).collect())
             .unwrap_or_default(),
-        rejected: rejected.saturating_add(screened.len() as u64),
+        rejected,
     }
 }
 

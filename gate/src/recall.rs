@@ -141,6 +141,28 @@ pub struct Outcome {
     pub result: Result<Answer, ProviderFailure>,
 }
 
+impl Outcome {
+    /// How the provider stands, given whether its failure blocks the turn.
+    pub fn status(&self, required: bool) -> Status {
+        match &self.result {
+            Ok(answer) if answer.items.is_empty() => Status::Empty,
+            Ok(_) => Status::Loaded,
+            Err(_) if required => Status::Failed,
+            Err(_) => Status::FailedOptional,
+        }
+    }
+
+    /// Detail of the failure, such as `timeout`.
+    pub fn reason(&self) -> Option<String> {
+        self.result.as_ref().err().map(|failure| failure.detail.to_string())
+    }
+
+    /// Items that passed the screen; none of a failed provider.
+    pub fn items(&self) -> &[Item] {
+        self.result.as_ref().map_or(&[], |answer| &answer.items)
+    }
+}
+
 /// How a provider stands in receipt, pane and status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -35,7 +35,7 @@ pub(crate) fn select<'a>(
     let mut choice = Chooser { selection: Selection::default(), held, seen: BTreeSet::new() };
     let mut required_bytes = 0;
     for (planned, outcome) in pairs.iter().filter(|(planned, _)| planned.provider.required) {
-        for item in items(outcome) {
+        for item in outcome.items() {
             if choice.fresh(&planned.provider.id, item, true) {
                 required_bytes += item.claim.len() + item.why_loaded.len();
                 choice.selection.injected.push((&planned.provider.id, item));
@@ -93,7 +93,7 @@ fn by_turns<'a>(pairs: &[(&'a Planned, &'a Outcome)]) -> Vec<(&'a Id, &'a Item)>
     let lists: Vec<(&Id, &[Item])> = pairs
         .iter()
         .filter(|(planned, _)| !planned.provider.required)
-        .map(|(planned, outcome)| (&planned.provider.id, items(outcome)))
+        .map(|(planned, outcome)| (&planned.provider.id, outcome.items()))
         .collect();
     let rounds = lists.iter().map(|(_, items)| items.len()).max().unwrap_or(0);
     (0..rounds)
@@ -101,10 +101,6 @@ fn by_turns<'a>(pairs: &[(&'a Planned, &'a Outcome)]) -> Vec<(&'a Id, &'a Item)>
             lists.iter().filter_map(move |(id, items)| items.get(round).map(|item| (*id, item)))
         })
         .collect()
-}
-
-fn items(outcome: &Outcome) -> &[Item] {
-    outcome.result.as_ref().map_or(&[], |answer| &answer.items)
 }
 
 /// The shape under which near-duplicates meet: letters and digits only, lower case; a claim without any is itself.

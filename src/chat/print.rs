@@ -269,15 +269,9 @@ fn seen_json(turn: u64, ms: u64, seen: &Seen) -> Value {
 
 fn heard_json(heard: &Heard) -> Value {
     let outcome = &heard.outcome;
-    let (status, items, reason) = match &outcome.result {
-        Ok(answer) if answer.items.is_empty() => (Status::Empty, 0, None),
-        Ok(answer) => (Status::Loaded, answer.items.len(), None),
-        Err(failure) if heard.required => (Status::Failed, 0, Some(failure.detail.to_string())),
-        Err(failure) => (Status::FailedOptional, 0, Some(failure.detail.to_string())),
-    };
     json!({
-        "id": outcome.provider_id, "required": heard.required, "status": status, "items": items,
-        "reason": reason, "latencyMs": outcome.latency_ms,
+        "id": outcome.provider_id, "required": heard.required, "status": outcome.status(heard.required),
+        "items": outcome.items().len(), "reason": outcome.reason(), "latencyMs": outcome.latency_ms,
     })
 }
 

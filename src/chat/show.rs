@@ -221,14 +221,20 @@ impl<'a> Show<'a> {
 
 fn answer_row(heard: &Heard) -> ProviderRow {
     let Heard { required, outcome } = heard;
-    let (status, items, reason) = match &outcome.result {
-        Ok(answer) if answer.items.is_empty() => (ProviderStatus::Empty, 0, None),
-        Ok(answer) => (ProviderStatus::Loaded, answer.items.len(), None),
-        Err(failure) if *required => (ProviderStatus::Failed, 0, Some(failure.detail.to_string())),
-        Err(failure) => (ProviderStatus::FailedOptional, 0, Some(failure.detail.to_string())),
+    let status = match outcome.status(*required) {
+        Status::Loaded => ProviderStatus::Loaded,
+        Status::Empty => ProviderStatus::Empty,
+        Status::Failed => ProviderStatus::Failed,
+        Status::FailedOptional => ProviderStatus::FailedOptional,
     };
-    let id = outcome.provider_id.to_string();
-    ProviderRow { id, status, items: count(items), ms: outcome.latency_ms, reason, required: *required }
+    ProviderRow {
+        id: outcome.provider_id.to_string(),
+        status,
+        items: count(outcome.items().len()),
+        ms: outcome.latency_ms,
+        reason: outcome.reason(),
+        required: *required,
+    }
 }
 
 fn delivery(doc: &BoundDocument) -> &'static str {
