@@ -211,7 +211,10 @@ impl<'a> Screen<'a> {
                     }
                 }
                 LogEvent::TurnEnd => self.app(AppEvent::TurnDone),
-                LogEvent::ToolResults { .. } | LogEvent::Refused { .. } | LogEvent::Failed { .. } => {}
+                LogEvent::ToolResults { .. }
+                | LogEvent::Refused { .. }
+                | LogEvent::Failed { .. }
+                | LogEvent::Call { .. } => {}
             }
         }
         if let Some((receipt, prompt)) = log::outcome_unknown(events) {
