@@ -10,6 +10,7 @@ mod compose;
 mod config;
 mod conversations;
 mod desk;
+mod proxy;
 mod report;
 mod system;
 mod turn;
