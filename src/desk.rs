@@ -158,6 +158,17 @@ impl Desk {
     }
 }
 
+impl Desk {
+    /// Leaves work for the desk's thread; nobody waits for it.
+    pub(crate) fn tell(&self, work: impl FnOnce(&mut Drawer) + Send + 'static) {
+        let job: Job = Box::new(move |drawer| drawer.map_or((), work));
+        if let Some(jobs) = &self.jobs {
+            // A thread that is gone has nothing to record into either.
+            let _ = jobs.send(job);
+        }
+    }
+}
+
 impl Drop for Desk {
     /// Lets the thread finish what it was asked, then joins it.
     fn drop(&mut self) {
