@@ -1,0 +1,29 @@
+//! The gate in front of other people's agents: an HTTP server on the loopback that nothing passes unread.
+//!
+//! The map, in the order a request meets it: [`listen`] accepts, [`guard`] reads the raw head, [`door`] is the way of one
+//! request: [`peer`] (who may speak at all), [`route`] (a closed table), [`body`] (size, type, compression), [`headers`]
+//! (what may pass), then what stands [`behind`] it ([`serve`]), and [`reply`] streams the answer back. [`refused`] and
+//! [`block`] word what is not passed on, [`own`] answers for the proxy itself, [`counters`] count, [`journal`] tells.
+//!
+//! Invariants:
+//! - No request reaches an upstream but through [`behind::Behind`], and nothing that carries a prompt without its receipt.
+//! - A refusal is decided before the response head, never inside a stream. There are no CORS headers.
+//! - Nothing here keeps, logs or prints a body, a credential, a query or a workspace's secret.
+
+pub(crate) mod behind;
+mod block;
+mod body;
+pub(crate) mod counters;
+mod door;
+mod guard;
+mod headers;
+pub(crate) mod journal;
+pub(crate) mod listen;
+mod own;
+mod peer;
+mod refused;
+pub(crate) mod reply;
+pub(crate) mod route;
+pub(crate) mod serve;
+#[cfg(test)]
+mod tests;
