@@ -23,6 +23,8 @@ use agentspine_gate::span::Draft;
 use agentspine_gate::turn::{CallKind, Host};
 use http::HeaderMap;
 
+use super::block::Envelope;
+
 /// Which prompt-carrying path a request came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptPath {
@@ -34,6 +36,26 @@ pub(crate) enum PromptPath {
     Responses,
     /// `POST /v1/chat/completions`.
     ChatCompletions,
+}
+
+impl PromptPath {
+    /// How its errors look.
+    pub(crate) fn envelope(self) -> Envelope {
+        match self {
+            Self::Messages | Self::CountTokens => Envelope::Anthropic,
+            Self::Responses | Self::ChatCompletions => Envelope::OpenAi,
+        }
+    }
+
+    /// Its name in counters and in the log.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::CountTokens => "count-tokens",
+            Self::Responses => "responses",
+            Self::ChatCompletions => "chat-completions",
+        }
+    }
 }
 
 /// What a request is for. Decided by the client's own marks where it has some, else by structure.
