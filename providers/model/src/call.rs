@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use agentspine_gate::receipt::Admitted;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
 };
@@ -137,7 +139,7 @@ async fn accept(response: Response, host: &str, secret: Option<&Secret>) -> Resu
         let message = "the server points to another address; redirects are not followed".to_owned();
         return Err(ModelError::Status { status: status.as_u16(), message, retry_after });
     }
-    let body = read_capped(response, ERROR_BODY_BYTES_MAX).await;
+    let body = read_capped(Box::pin(response.bytes_stream()), ERROR_BODY_BYTES_MAX).await;
     if !status.is_success() {
         let message = body_message(&body, secret);
         return Err(ModelError::Status { status: status.as_u16(), message, retry_after });
@@ -157,11 +159,14 @@ fn header<'a>(response: &'a Response, name: &HeaderName) -> &'a str {
 }
 
 /// The first `limit` bytes of a body; a body that breaks or stalls gives what came.
-pub(crate) async fn read_capped(mut response: Response, limit: usize) -> Vec<u8> {
+pub(crate) async fn read_capped<E>(
+    mut pieces: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    limit: usize,
+) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
-        while let Ok(Some(chunk)) = response.chunk().await {
-            body.extend_from_slice(chunk.get(..limit.saturating_sub(body.len())).unwrap_or(&chunk));
+        while let Some(Ok(piece)) = pieces.next().await {
+            body.extend_from_slice(piece.get(..limit.saturating_sub(body.len())).unwrap_or(&piece));
             if body.len() >= limit {
                 break;
             }
