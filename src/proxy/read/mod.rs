@@ -26,7 +26,7 @@ use http::HeaderMap;
 use super::block::Envelope;
 
 /// Which prompt-carrying path a request came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PromptPath {
     /// `POST /v1/messages`.
     Messages,
