@@ -166,7 +166,8 @@ pub(crate) fn parse_name(name: &str) -> Result<String, SpecError> {
     if fits && clean { Ok(name.to_owned()) } else { Err(SpecError::Name) }
 }
 
-fn parse_base(base: &str, plain: PlainHttp) -> Result<Url, SpecError> {
+/// Parses the base URL of a server: https, or http where `plain` allows it; no credentials, query or fragment.
+pub fn parse_base(base: &str, plain: PlainHttp) -> Result<Url, SpecError> {
     let url = Url::parse(base).map_err(|_| SpecError::Base)?;
     let is_plain_url = url.username().is_empty()
         && url.password().is_none()
