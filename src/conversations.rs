@@ -7,6 +7,7 @@
 mod claim;
 mod error;
 mod event;
+mod look;
 mod rows;
 mod schema;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use serde::Serialize;
 pub(crate) use claim::Claim;
 pub(crate) use error::ConversationsError;
 pub(crate) use event::{Event, EventKind, NewEvent};
+pub(crate) use look::Look;
 
 /// Largest event body, bytes of JSON.
 pub(crate) const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -1,108 +1,134 @@
 //! One request of another program: recognised, taken through the gate, sent on.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use agentspine_gate::ids::hex;
 use agentspine_gate::instructions::project_id;
 use agentspine_gate::os_fs::OsFs;
 use agentspine_gate::turn::{CallKind, Scope, TurnRequest};
-use agentspine_gate::{Detail, Digest, Id, ReceiptId, Refusal};
-use agentspine_model::{HeaderMap, ModelClient, ModelError, StatusCode};
-use bytes::Bytes;
+use agentspine_gate::{Detail, Digest, Id, Refusal};
+use agentspine_model::{ModelClient, Passed, Relayed, Sent};
 use tokio::sync::oneshot;
 
-use super::read::{self, Asked, PromptPath, Unreadable};
-use super::settle::{Answer, Settle};
+use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
+use super::read::{self, Asked};
+use super::reply::Outcome;
+use super::settings::Settings;
+use super::settle::Settle;
 use super::thread::{Before, Thread, Threads};
-use super::upstream::Bases;
-use super::workspaces::Workspace;
+use super::workspaces::{Registry, Workspace};
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
-use crate::conversations::NewSession;
+use crate::conversations::{NewSession, SPAN_UNUSED_MS_MAX};
 use crate::desk::Drawer;
-use crate::turn::{self, Call, Passed, Rooms, Stopped};
+use crate::turn::{self, Call, Rooms, Stopped};
 
 /// What every request of the daemon needs.
 pub(crate) struct House {
     rooms: Arc<Rooms>,
     client: Arc<ModelClient>,
-    bases: Bases,
+    settings: Arc<Settings>,
+    registry: Arc<Registry>,
     threads: Mutex<Threads>,
+    tidied: Mutex<Option<Instant>>,
 }
 
-/// A request that may carry a prompt, as it came: headers without those of its connection, body decoded.
-pub(crate) struct Inbound {
-    /// Which of the prompt-bearing endpoints.
-    pub path: PromptPath,
-    /// The query, without its question mark.
-    pub query: Option<String>,
-    /// What is sent on.
-    pub headers: HeaderMap,
-    /// The client's own bytes.
-    pub body: Bytes,
-}
+/// How often the daemon looks for what may be removed.
+const TIDY_EVERY: Duration = Duration::from_hours(24);
 
-/// What becomes of it.
-pub(crate) enum Outgoing {
-    /// The upstream's answer.
-    Relayed(Relayed),
-    /// Refused by the gate: nothing was sent.
-    Blocked(Refusal),
-    /// No request of its dialect: nothing was sent.
-    Unreadable(Unreadable),
-    /// The workspace has no upstream for this dialect: nothing was sent.
-    NoUpstream,
-    /// The upstream did not answer.
-    Failed(ReceiptId, ModelError),
-}
+/// What a client reads that speaks a dialect its workspace has no server for.
+const NO_UPSTREAM: &str =
+    "this workspace sends nothing in this API's dialect: start the client with agentspine run";
 
-/// An answer whose head has come.
-pub(crate) struct Relayed {
-    /// The receipt that was consumed for it.
-    pub receipt: ReceiptId,
-    /// As the upstream sent it.
-    pub status: StatusCode,
-    /// As the upstream sent them.
-    pub headers: HeaderMap,
-    /// Byte for byte; tells the journal how it ended.
-    pub body: Answer,
+impl Behind for Arc<House> {
+    type Workspace = Workspace;
+
+    fn find(&self, secret: &str) -> Option<Arc<Workspace>> {
+        self.registry.find(secret)
+    }
+
+    async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
+        let Inbound { path, query, headers, body, .. } = inbound;
+        let asked = match read::read(workspace.binding.host, path, &headers, &body) {
+            Ok(asked) => asked,
+            Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
+        };
+        let Some(endpoint) =
+            self.settings.now().endpoint(workspace.binding.upstreams, path, query.as_deref())
+        else {
+            return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
+        };
+        let (passed, settle) = match self.preflight(&workspace, asked, endpoint).await {
+            Ok(passed) => passed,
+            Err(refusal) => return Outgoing::Blocked(refusal),
+        };
+        let receipt = Some(passed.claims.id);
+        match self.client.relay(headers, passed.admitted).await {
+            Ok(Relayed { status, headers, body, .. }) => Outgoing::Relayed(Relay {
+                receipt,
+                status,
+                headers,
+                body: Box::pin(body),
+                outcome: settle.with_answer(status),
+            }),
+            Err(error) => {
+                if error.sent() == Sent::No {
+                    settle.not_sent();
+                }
+                Outgoing::UpstreamFailed { receipt, error }
+            }
+        }
+    }
+
+    async fn pass(&self, workspace: Arc<Workspace>, passing: Passing) -> Outgoing {
+        let Passing { path, query, headers } = passing;
+        let Some(question) =
+            self.settings.now().question(workspace.binding.upstreams, path, query.as_deref())
+        else {
+            return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
+        };
+        match self.client.pass(question, headers).await {
+            Ok(Passed { status, headers, body }) => {
+                let (body, outcome) = (Box::pin(body), Outcome::unasked());
+                Outgoing::Relayed(Relay { receipt: None, status, headers, body, outcome })
+            }
+            Err(error) => Outgoing::UpstreamFailed { receipt: None, error },
+        }
+    }
 }
 
 impl House {
     /// A daemon's house over opened rooms.
-    pub(crate) fn new(rooms: Arc<Rooms>, client: Arc<ModelClient>, bases: Bases) -> Self {
-        Self { rooms, client, bases, threads: Mutex::default() }
+    pub(crate) fn new(
+        rooms: Arc<Rooms>,
+        client: Arc<ModelClient>,
+        settings: Arc<Settings>,
+        registry: Arc<Registry>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            rooms,
+            client,
+            settings,
+            registry,
+            threads: Mutex::default(),
+            tidied: Mutex::default(),
+        })
     }
 
-    /// Takes one request from its recognition to the head of its answer. Dropped meanwhile, the call is given up.
-    pub(crate) async fn serve(self: &Arc<Self>, workspace: &Arc<Workspace>, inbound: Inbound) -> Outgoing {
-        let Inbound { path, query, headers, body } = inbound;
-        let asked = match read::read(workspace.binding.host, path, &headers, &body) {
-            Ok(asked) => asked,
-            Err(unreadable) => return Outgoing::Unreadable(unreadable),
-        };
-        let Some(endpoint) = self.bases.endpoint(workspace.binding.upstreams, path, query.as_deref()) else {
-            return Outgoing::NoUpstream;
-        };
-        let (passed, settle) = match self.preflight(workspace, asked, endpoint).await {
-            Ok(passed) => passed,
-            Err(refusal) => return Outgoing::Blocked(refusal),
-        };
-        let receipt = passed.claims.id;
-        match self.client.relay(headers, passed.admitted).await {
-            Ok(answer) => {
-                let length = answer.headers.get("content-length").and_then(|value| value.to_str().ok());
-                let length = length.and_then(|text| text.parse().ok());
-                let body = Answer::new(answer.body, settle, answer.status, length);
-                Outgoing::Relayed(Relayed { receipt, status: answer.status, headers: answer.headers, body })
-            }
-            Err(error) => {
-                if error.sent() == agentspine_model::Sent::No {
-                    settle.not_sent();
-                }
-                Outgoing::Failed(receipt, error)
-            }
+    /// Once a day: injected text that nobody used for 30 days goes, and rows of the journal that are old enough.
+    pub(crate) fn keep_tidy(&self) {
+        let mut done = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
+        if done.is_some_and(|at| at.elapsed() < TIDY_EVERY) {
+            return;
         }
+        *done = Some(Instant::now());
+        self.rooms.desk.tell(|at| {
+            let now = at.seams.clock.wall_ms();
+            // What cannot be removed today is tried again tomorrow; no call depends on it.
+            let _ = at.conversations.expire_spans(now.saturating_sub(SPAN_UNUSED_MS_MAX));
+            let _ = at.gate.vault().prune(now);
+        });
     }
 
     /// The path of the call, in a task of its own: a client that goes away cancels it in its own time, and a receipt that
@@ -112,13 +138,13 @@ impl House {
         workspace: &Arc<Workspace>,
         asked: Asked,
         endpoint: String,
-    ) -> Result<(Passed, Settle), Refusal> {
+    ) -> Result<(turn::Passed, Settle), Refusal> {
         let (reply, answer) = oneshot::channel();
         let guard = Gone(Cancel::new());
         let cancel = guard.0.clone();
         let (house, workspace) = (Arc::clone(self), Arc::clone(workspace));
         tokio::spawn(async move {
-            let done = house.pass(&workspace, asked, endpoint, &cancel).await;
+            let done = house.walk(&workspace, asked, endpoint, &cancel).await;
             if let Err(Ok((_, settle))) = reply.send(done) {
                 settle.not_sent();
             }
@@ -126,13 +152,13 @@ impl House {
         answer.await.unwrap_or_else(|_| Err(cancelled()))
     }
 
-    async fn pass(
+    async fn walk(
         &self,
         workspace: &Workspace,
         asked: Asked,
         endpoint: String,
         cancel: &Cancel,
-    ) -> Result<(Passed, Settle), Refusal> {
+    ) -> Result<(turn::Passed, Settle), Refusal> {
         let (kind, sort) = (asked.sort.kind(), asked.sort.as_str());
         let body = Digest::of(&asked.draft.body);
         let (scope, before, delivery_id) = self.enter(workspace, &asked, body).await?;

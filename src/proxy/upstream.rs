@@ -1,22 +1,13 @@
 //! Where requests go on to: the configured servers, by workspace and dialect, never by anything a request says.
 
-use agentspine_model::Url;
+use agentspine_model::{ListQuery, Promptless, Upstream as Base};
 
 use super::read::PromptPath;
+use super::route::PassPath;
 use super::workspaces::{Upstream, Upstreams};
+use crate::config::ProxySettings;
 
-/// Base URLs of the configured servers; each may end in `/v1` or not.
-#[derive(Clone)]
-pub(crate) struct Bases {
-    /// Anthropic's API, or a gateway that speaks it.
-    pub anthropic: Url,
-    /// `OpenAI`'s API, or a gateway that speaks it.
-    pub openai: Url,
-    /// What a ChatGPT login of Codex is good for.
-    pub chatgpt: Url,
-}
-
-impl Bases {
+impl ProxySettings {
     /// The absolute URL for a prompt; `None` where the workspace has no server for this dialect.
     pub(crate) fn endpoint(&self, to: Upstreams, path: PromptPath, query: Option<&str>) -> Option<String> {
         let (upstream, tail) = match path {
@@ -25,53 +16,61 @@ impl Bases {
             PromptPath::Responses => (to.openai()?, "/responses"),
             PromptPath::ChatCompletions => (to.openai()?, "/chat/completions"),
         };
-        Some(self.join(upstream, tail, query))
+        let version = if upstream == Upstream::ChatGpt { "" } else { "/v1" };
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        Some(self.server(upstream).at(&format!("{version}{tail}{query}")))
     }
 
-    /// The server's base without `/v1`, for questions that carry no prompt.
-    pub(crate) fn base(&self, upstream: Upstream) -> Url {
-        let mut url = self.of(upstream).clone();
-        let path = url.path().trim_end_matches('/').trim_end_matches("/v1").to_owned();
-        url.set_path(&path);
-        url
+    /// The question that a request without a prompt asks; `None` where it could hold more than that, or nobody is there
+    /// to be asked.
+    pub(crate) fn question(&self, to: Upstreams, path: PassPath, query: Option<&str>) -> Option<Promptless> {
+        let upstream = to.anthropic().or(to.openai())?;
+        let base = self.server(upstream).clone();
+        match path {
+            PassPath::Hello => to.anthropic().map(|_| Promptless::Hello(base)),
+            PassPath::Models => {
+                let query = ListQuery::parse(query.unwrap_or_default()).ok()?;
+                Some(if upstream == Upstream::ChatGpt {
+                    Promptless::CodexModels(base, query)
+                } else {
+                    Promptless::Models(base, query)
+                })
+            }
+        }
     }
 
-    fn of(&self, upstream: Upstream) -> &Url {
+    fn server(&self, upstream: Upstream) -> &Base {
         match upstream {
             Upstream::Anthropic => &self.anthropic,
             Upstream::OpenAi => &self.openai,
             Upstream::ChatGpt => &self.chatgpt,
         }
     }
-
-    fn join(&self, upstream: Upstream, tail: &str, query: Option<&str>) -> String {
-        let mut url = self.base(upstream);
-        // A ChatGPT login's server has no version in its paths.
-        let version = if upstream == Upstream::ChatGpt { "" } else { "/v1" };
-        let path = format!("{}{version}{tail}", url.path().trim_end_matches('/'));
-        url.set_path(&path);
-        url.set_query(query);
-        url.into()
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use agentspine_model::PlainHttp;
+
     use super::*;
+    use crate::config::RemoteListen;
 
     #[test]
     fn a_request_goes_to_its_dialects_server_with_its_query() {
-        let bases = Bases {
-            anthropic: Url::parse("https://api.anthropic.com").unwrap(),
-            openai: Url::parse("http://127.0.0.1:8080/gate/v1/").unwrap(),
-            chatgpt: Url::parse("https://chatgpt.com/backend-api/codex").unwrap(),
+        let base = |text| Base::parse(text, PlainHttp::LoopbackOnly).unwrap();
+        let bases = ProxySettings {
+            listen: None,
+            remote: RemoteListen::Refused,
+            anthropic: base("https://api.anthropic.com"),
+            openai: base("http://127.0.0.1:8080/gate/v1/"),
+            chatgpt: base("https://chatgpt.com/backend-api/codex"),
         };
-        let to = |upstreams, path, query| bases.endpoint(upstreams, path, query);
-        for (upstreams, path, query, expected) in [
+        let beta = Some("beta=true");
+        for (to, path, query, expected) in [
             (
                 Upstreams::Anthropic,
                 PromptPath::Messages,
-                Some("beta=true"),
+                beta,
                 Some("https://api.anthropic.com/v1/messages?beta=true"),
             ),
             (Upstreams::Anthropic, PromptPath::Responses, None, None),
@@ -89,7 +88,9 @@ mod tests {
             ),
             (Upstreams::OpenAi, PromptPath::CountTokens, None, None),
         ] {
-            assert_eq!(to(upstreams, path, query).as_deref(), expected);
+            assert_eq!(bases.endpoint(to, path, query).as_deref(), expected);
         }
+        assert!(bases.question(Upstreams::OpenAi, PassPath::Hello, None).is_none());
+        assert!(bases.question(Upstreams::Anthropic, PassPath::Models, Some("q=a+prompt")).is_none());
     }
 }
