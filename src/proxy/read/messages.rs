@@ -10,7 +10,7 @@ use agentspine_gate::turn::Host;
 use http::HeaderMap;
 
 use super::claude::{self, Voice, voice};
-use super::json::{At, compact, list, object, object_if, string, string_if};
+use super::json::{At, compact, is_empty_list, list, object, object_if, string, string_if};
 use super::thread::{self, Form, Message, Piece, Shape, StringShape};
 use super::{Asked, PromptPath, Sort, Unreadable, header, id_of};
 
@@ -53,7 +53,7 @@ pub(super) fn read(
     let elements = list(messages.ok_or_else(|| at.missing())?, at)?;
     let each = elements.iter().enumerate().map(|(n, json)| message(client, body, json, at.index(n)));
     let messages: Vec<Message<'_>> = each.collect::<Result<_, _>>()?;
-    let has_tools = tools.is_some_and(|tools| compact(tools) != "[]");
+    let has_tools = tools.is_some_and(|tools| !is_empty_list(tools));
     let head = Head {
         model,
         stream,
@@ -132,9 +132,9 @@ fn block<'a>(json: &'a str, at: At<'_>) -> Result<Option<Piece<'a>>, Unreadable>
 fn holds_spans(client: Client, pieces: &[Piece<'_>]) -> bool {
     let speaks = |text: &str| match client {
         Client::Claude => matches!(voice(text), Voice::Human | Voice::Queued | Voice::Summary),
-        Client::Generic => !text.is_empty(),
+        Client::Generic => true,
     };
-    pieces.iter().filter_map(Piece::text).any(speaks) || shows(pieces)
+    pieces.iter().filter_map(Piece::text).filter(|text| !text.is_empty()).any(speaks) || shows(pieces)
 }
 
 /// Whether a message shows something, such as an image, and answers no tool.
@@ -171,7 +171,7 @@ fn of_claude(head: &Head<'_>, messages: &[Message<'_>], newest: &Message<'_>) ->
     let answers = answers(&newest.pieces);
     if head.is_subagent {
         let is_first = !messages.iter().any(|message| message.role == "assistant");
-        let is_given = is_first || said.has(Voice::Queued) || said.has(Voice::Human);
+        let is_given = is_first || summary.is_some() || said.has(Voice::Queued) || said.has(Voice::Human);
         return if is_given {
             (Sort::Subagent, said.prompt(newest, summary))
         } else {

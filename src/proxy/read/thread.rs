@@ -182,18 +182,15 @@ pub(super) fn model_and_stream(
     Ok((model.into_owned(), stream == Some("true")))
 }
 
-/// Human texts as one prompt; a stand-in where a message has other blocks only, because a turn has a prompt.
+/// Human texts as one prompt; where they are blank, a stand-in for what else is shown, because a turn has a prompt.
 pub(super) fn prompt_of(texts: &[&str], message: &Message<'_>) -> String {
-    if !texts.is_empty() {
-        return texts.join("\n");
-    }
     let kinds = message.pieces.iter().filter_map(|piece| match piece {
         Piece::Other(kind, _) => Some(format!("[{kind}]")),
-        Piece::Text(_) | Piece::Told(_) | Piece::Reminder(_) | Piece::ToolUse(..) | Piece::ToolResult(_) => {
-            None
-        }
+        _ => None,
     });
-    kinds.collect::<Vec<_>>().join("\n")
+    let is_blank = texts.iter().all(|text| text.trim().is_empty());
+    let shown = if is_blank { kinds.collect() } else { Vec::new() };
+    if shown.is_empty() { texts.join("\n") } else { shown.join("\n") }
 }
 
 /// The named fields of an object, or the error that the type is missing.
