@@ -43,20 +43,24 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// Why the request at hand is refused.
-    pub(super) fn refused(&self) -> Option<Refused> {
-        self.refused.get().copied()
-    }
-
-    /// Whether the connection ends with the request at hand.
-    pub(super) fn is_last(&self) -> bool {
-        self.last.load(Ordering::Acquire)
+    /// What is known of the request whose head was given on last. To be asked before another one is read.
+    pub(super) fn of_request(&self) -> Judged {
+        Judged { refused: self.refused.get().copied(), last: self.last.load(Ordering::Acquire) }
     }
 
     /// The answer is out: from now on the connection rests.
     pub(super) fn answered(&self) {
         self.answering.store(false, Ordering::Release);
     }
+}
+
+/// What the guard found in one request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judged {
+    /// Why it is refused.
+    pub refused: Option<Refused>,
+    /// Whether the connection ends with it.
+    pub last: bool,
 }
 
 enum State {
@@ -68,7 +72,9 @@ enum State {
     Body(u64),
     /// A chunked body: the library finds its end, and the connection ends with it.
     Chunked,
-    /// Nothing more is read.
+    /// Nothing more is read, and the answer is still to be written: an end would look as if the client had left.
+    Refused,
+    /// Over.
     End,
 }
 
@@ -124,14 +130,15 @@ impl Guarded {
     /// Reads until a head is whole; then it is judged. False where the connection is over.
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         loop {
-            if let Some(end) = head::end(&self.held) {
-                self.take_head(end);
-                return Poll::Ready(Ok(true));
+            match head::end(&self.held) {
+                end if end.unwrap_or(self.held.len()) > HEAD_BYTES_MAX => self.refuse(Refused::HeadTooLarge),
+                Some(end) => self.take_head(end),
+                None => {
+                    ready!(self.poll_more(context))?;
+                    continue;
+                }
             }
-            if self.held.len() > HEAD_BYTES_MAX {
-                self.refuse(Refused::HeadTooLarge);
-                return Poll::Ready(Ok(true));
-            }
+            return Poll::Ready(Ok(()));
             if self.poll_deadline(context).is_ready() {
                 return Poll::Ready(Ok(!matches!(self.state, State::End)));
             }
@@ -262,6 +269,8 @@ impl AsyncRead for Guarded {
                 State::Chunked => {
                     return guard.poll_body(context, u64::MAX, into).map_ok(drop);
                 }
+                // The answer closes the connection; nothing has to wake this up.
+                State::Refused => return Poll::Pending,
                 State::End => return Poll::Ready(Ok(())),
             }
         }
@@ -273,7 +282,7 @@ impl Framing {
         match self {
             Self::Length(length) => State::Body(length),
             Self::Chunked => State::Chunked,
-            Self::Refused => State::End,
+            Self::Refused => State::Refused,
         }
     }
 }

@@ -17,7 +17,6 @@ fn resident() -> u64 {
 async fn a_thousand_open_answers_take_bounded_memory() {
     let (lives, relayed): (Vec<_>, Vec<_>) = (0..STREAMS).map(|_| Live::new()).unzip();
     let house = House::start(relayed).await;
-    // The server raises its limit itself; the clients are in the same process.
     let before = resident();
     let body = vec![b' '; 100_000];
     let mut clients = Vec::new();
@@ -26,10 +25,9 @@ async fn a_thousand_open_answers_take_bounded_memory() {
         client.post("/v1/messages", "", &body).await;
         assert_eq!(client.head().await.status, 200);
         clients.push(client);
+        // What the stage remembers for the test is not the server's.
+        house.stage.seen.lock().unwrap().clear();
     }
-    // What the stage remembers for the test is not the server's.
-    house.stage.seen.lock().unwrap().clear();
-    // A page each that nobody reads yet, then everybody does.
     for live in &lives {
         live.say("data: 1\n\n");
     }

@@ -288,6 +288,11 @@ impl Client {
         answer
     }
 
+    /// Bytes until the server closes, however long that takes.
+    pub(super) async fn ends(&mut self) -> usize {
+        self.stream.read_to_end(&mut Vec::new()).await.unwrap()
+    }
+
     /// What comes until the server closes.
     pub(super) async fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();

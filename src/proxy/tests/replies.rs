@@ -71,7 +71,7 @@ async fn events_pings_and_comments_come_as_they_are_sent() {
     let ended = live.ended;
     drop(live.to);
     assert_eq!(client.chunk().await.unwrap(), None);
-    assert_eq!(ended.await.unwrap(), End { how: How::Whole, bytes: 77 });
+    assert_eq!(ended.await.unwrap(), End { how: How::Whole, bytes: 78 });
 }
 
 #[tokio::test]
