@@ -3,39 +3,8 @@
 use hyper::Method;
 
 use super::block::Envelope;
+pub(crate) use super::read::PromptPath;
 use super::refused::Refused;
-
-/// An endpoint whose requests carry a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum PromptPath {
-    /// `POST /v1/messages`.
-    Messages,
-    /// `POST /v1/messages/count_tokens`.
-    CountTokens,
-    /// `POST /v1/responses`.
-    Responses,
-    /// `POST /v1/chat/completions`.
-    ChatCompletions,
-}
-
-impl PromptPath {
-    /// How its errors look.
-    pub(crate) fn envelope(self) -> Envelope {
-        match self {
-            Self::Messages | Self::CountTokens => Envelope::Anthropic,
-            Self::Responses | Self::ChatCompletions => Envelope::OpenAi,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Messages => "messages",
-            Self::CountTokens => "count-tokens",
-            Self::Responses => "responses",
-            Self::ChatCompletions => "chat-completions",
-        }
-    }
-}
 
 /// A question that cannot carry a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,7 +41,7 @@ impl Route {
     /// Its name in counters and in the log: a path may hold a secret.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Self::Prompt(path) => path.word(),
+            Self::Prompt(path) => path.as_str(),
             Self::Pass(PassPath::Hello) => "hello",
             Self::Pass(PassPath::Models) => "models",
             Self::Own(Own::Health) => "healthz",
