@@ -127,39 +127,34 @@ impl Guarded {
         }
     }
 
-    /// Reads until a head is whole; then it is judged. False where the connection is over.
-    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        loop {
+    /// Reads until a head is whole and judged, or the connection is over.
+    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while matches!(self.state, State::Head) {
             match head::end(&self.held) {
                 end if end.unwrap_or(self.held.len()) > HEAD_BYTES_MAX => self.refuse(Refused::HeadTooLarge),
                 Some(end) => self.take_head(end),
-                None => {
-                    ready!(self.poll_more(context))?;
-                    continue;
-                }
-            }
-            return Poll::Ready(Ok(()));
-            if self.poll_deadline(context).is_ready() {
-                return Poll::Ready(Ok(!matches!(self.state, State::End)));
-            }
-            let mut room = [0u8; READ_BYTES];
-            if ready!(self.poll_some(context, &mut room))? == 0 {
-                return Poll::Ready(Ok(false));
+                None if self.poll_deadline(context).is_ready() => {}
+                None => ready!(self.poll_more(context))?,
             }
         }
+        Poll::Ready(Ok(()))
     }
 
-    /// One read into `held`; how much came.
-    fn poll_some(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut read = ReadBuf::new(room);
+    /// One read into `held`.
+    fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut room = [0u8; READ_BYTES];
+        let mut read = ReadBuf::new(&mut room);
         self.stream.set_limit(u64::MAX);
         ready!(Pin::new(&mut self.stream).poll_read(context, &mut read))?;
+        if read.filled().is_empty() {
+            self.state = State::End;
+        }
         self.held.extend_from_slice(read.filled());
         head::skip_empty_lines(&mut self.held);
-        Poll::Ready(Ok(read.filled().len()))
+        Poll::Ready(Ok(()))
     }
 
-    /// Ready when the head is refused for being slow, or the rest was long enough.
+    /// Ready once the state has changed: the head is refused for being slow, or the rest was long enough.
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.word.answering.load(Ordering::Acquire) {
             // The client waits for us, not we for it.
@@ -231,7 +226,7 @@ impl Guarded {
 
     /// Whether the client may still be sending what nobody will read.
     fn is_unfinished(&self) -> bool {
-        !matches!(self.state, State::Head | State::Giving(..)) || self.word.refused.get().is_some()
+        matches!(self.state, State::Body(1..) | State::Chunked | State::Refused)
     }
 }
 
@@ -244,11 +239,7 @@ impl AsyncRead for Guarded {
         let guard = &mut *self;
         loop {
             match &mut guard.state {
-                State::Head => {
-                    if !ready!(guard.poll_head(context))? {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
+                State::Head => ready!(guard.poll_head(context))?,
                 State::Giving(head, at, framing) => {
                     let rest = head.get(*at..).unwrap_or_default();
                     let count = rest.len().min(into.remaining());

@@ -348,7 +348,9 @@ impl Live {
     pub(super) fn with(of: &[(&'static str, &str)]) -> (Self, Outgoing) {
         let (to, mut from) = mpsc::unbounded_channel();
         let (tell, ended) = oneshot::channel();
-        let outcome = Outcome::new(move |end| drop(tell.send(end)));
+        let outcome = Outcome::new(move |end| {
+            let _ = tell.send(end);
+        });
         let body: Source = Box::pin(stream::poll_fn(move |context| from.poll_recv(context)));
         let Outgoing::Relayed(relay) = relay(200, of, body) else { unreachable!() };
         (Self { to, ended }, Outgoing::Relayed(Relay { outcome, ..relay }))
