@@ -1,6 +1,7 @@
 //! One request of another program: recognised, taken through the gate, sent on.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use agentspine_gate::ids::hex;
 use agentspine_gate::instructions::project_id;
@@ -13,13 +14,13 @@ use tokio::sync::oneshot;
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
 use super::read::{self, Asked};
 use super::reply::Outcome;
+use super::settings::Settings;
 use super::settle::Settle;
 use super::thread::{Before, Thread, Threads};
-use super::upstream::Bases;
 use super::workspaces::{Registry, Workspace};
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
-use crate::conversations::NewSession;
+use crate::conversations::{NewSession, SPAN_UNUSED_MS_MAX};
 use crate::desk::Drawer;
 use crate::turn::{self, Call, Rooms, Stopped};
 
@@ -27,10 +28,14 @@ use crate::turn::{self, Call, Rooms, Stopped};
 pub(crate) struct House {
     rooms: Arc<Rooms>,
     client: Arc<ModelClient>,
-    bases: Bases,
-    registry: Registry,
+    settings: Arc<Settings>,
+    registry: Arc<Registry>,
     threads: Mutex<Threads>,
+    tidied: Mutex<Option<Instant>>,
 }
+
+/// How often the daemon looks for what may be removed.
+const TIDY_EVERY: Duration = Duration::from_hours(24);
 
 /// What a client reads that speaks a dialect its workspace has no server for.
 const NO_UPSTREAM: &str =
@@ -49,7 +54,9 @@ impl Behind for Arc<House> {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
-        let Some(endpoint) = self.bases.endpoint(workspace.binding.upstreams, path, query.as_deref()) else {
+        let Some(endpoint) =
+            self.settings.now().endpoint(workspace.binding.upstreams, path, query.as_deref())
+        else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
         let (passed, settle) = match self.preflight(&workspace, asked, endpoint).await {
@@ -76,7 +83,9 @@ impl Behind for Arc<House> {
 
     async fn pass(&self, workspace: Arc<Workspace>, passing: Passing) -> Outgoing {
         let Passing { path, query, headers } = passing;
-        let Some(question) = self.bases.question(workspace.binding.upstreams, path, query.as_deref()) else {
+        let Some(question) =
+            self.settings.now().question(workspace.binding.upstreams, path, query.as_deref())
+        else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
         match self.client.pass(question, headers).await {
@@ -94,10 +103,32 @@ impl House {
     pub(crate) fn new(
         rooms: Arc<Rooms>,
         client: Arc<ModelClient>,
-        bases: Bases,
-        registry: Registry,
+        settings: Arc<Settings>,
+        registry: Arc<Registry>,
     ) -> Arc<Self> {
-        Arc::new(Self { rooms, client, bases, registry, threads: Mutex::default() })
+        Arc::new(Self {
+            rooms,
+            client,
+            settings,
+            registry,
+            threads: Mutex::default(),
+            tidied: Mutex::default(),
+        })
+    }
+
+    /// Once a day: injected text that nobody used for 30 days goes, and rows of the journal that are old enough.
+    pub(crate) fn keep_tidy(&self) {
+        let mut done = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
+        if done.is_some_and(|at| at.elapsed() < TIDY_EVERY) {
+            return;
+        }
+        *done = Some(Instant::now());
+        self.rooms.desk.tell(|at| {
+            let now = at.seams.clock.wall_ms();
+            // What cannot be removed today is tried again tomorrow; no call depends on it.
+            let _ = at.conversations.expire_spans(now.saturating_sub(SPAN_UNUSED_MS_MAX));
+            let _ = at.gate.vault().prune(now);
+        });
     }
 
     /// The path of the call, in a task of its own: a client that goes away cancels it in its own time, and a receipt that

@@ -5,19 +5,9 @@ use agentspine_model::{ListQuery, Promptless, Upstream as Base};
 use super::read::PromptPath;
 use super::route::PassPath;
 use super::workspaces::{Upstream, Upstreams};
+use crate::config::ProxySettings;
 
-/// The configured servers.
-#[derive(Clone)]
-pub(crate) struct Bases {
-    /// Anthropic's API, or a gateway that speaks it.
-    pub anthropic: Base,
-    /// `OpenAI`'s API, or a gateway that speaks it.
-    pub openai: Base,
-    /// What a ChatGPT login of Codex is good for; it has no version in its paths.
-    pub chatgpt: Base,
-}
-
-impl Bases {
+impl ProxySettings {
     /// The absolute URL for a prompt; `None` where the workspace has no server for this dialect.
     pub(crate) fn endpoint(&self, to: Upstreams, path: PromptPath, query: Option<&str>) -> Option<String> {
         let (upstream, tail) = match path {
@@ -28,14 +18,14 @@ impl Bases {
         };
         let version = if upstream == Upstream::ChatGpt { "" } else { "/v1" };
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        Some(self.of(upstream).at(&format!("{version}{tail}{query}")))
+        Some(self.server(upstream).at(&format!("{version}{tail}{query}")))
     }
 
     /// The question that a request without a prompt asks; `None` where it could hold more than that, or nobody is there
     /// to be asked.
     pub(crate) fn question(&self, to: Upstreams, path: PassPath, query: Option<&str>) -> Option<Promptless> {
         let upstream = to.anthropic().or(to.openai())?;
-        let base = self.of(upstream).clone();
+        let base = self.server(upstream).clone();
         match path {
             PassPath::Hello => to.anthropic().map(|_| Promptless::Hello(base)),
             PassPath::Models => {
@@ -49,7 +39,7 @@ impl Bases {
         }
     }
 
-    fn of(&self, upstream: Upstream) -> &Base {
+    fn server(&self, upstream: Upstream) -> &Base {
         match upstream {
             Upstream::Anthropic => &self.anthropic,
             Upstream::OpenAi => &self.openai,
@@ -63,11 +53,14 @@ mod tests {
     use agentspine_model::PlainHttp;
 
     use super::*;
+    use crate::config::RemoteListen;
 
     #[test]
     fn a_request_goes_to_its_dialects_server_with_its_query() {
         let base = |text| Base::parse(text, PlainHttp::LoopbackOnly).unwrap();
-        let bases = Bases {
+        let bases = ProxySettings {
+            listen: None,
+            remote: RemoteListen::Refused,
             anthropic: base("https://api.anthropic.com"),
             openai: base("http://127.0.0.1:8080/gate/v1/"),
             chatgpt: base("https://chatgpt.com/backend-api/codex"),
