@@ -13,7 +13,7 @@ use super::flags::{IdentityFlags, instruction_host};
 use super::rooms::{Rooms, working_directory};
 use crate::config::{Config, Flags, RemoteListen};
 use crate::proxy::clients::{self, Client, HEADER};
-use crate::proxy::daemon::{self, Daemon, Stay, Voice};
+use crate::proxy::daemon::{self, Daemon, Stay, Voice, Watch};
 use crate::proxy::post::{self, Notice, Post, Stand};
 use crate::proxy::workspaces::{Registry, Workspace};
 use crate::report::{Failure, Report};
@@ -90,6 +90,7 @@ pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Res
     let address = address(args, config, &registry)?;
 
     let mut post = post(&rooms)?;
+    let watch = Watch::start()?;
     let listener = daemon::listen(address)?;
     let notice = daemon::notice(&listener)?;
     registry.remember_port(notice.address.port())?;
@@ -104,7 +105,7 @@ pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Res
         daemon::detach(&rooms.dir)?;
     }
     let daemon = Daemon { dir: rooms.dir, registry, stay: args.stay(), voice: args.voice() };
-    daemon::run(daemon, config, listener, notice.instance)
+    watch.serve(daemon, config, listener, notice.instance)
 }
 
 fn workspace(args: &ProxyArgs, config: &Config, registry: &Registry) -> Result<Arc<Workspace>, Failure> {

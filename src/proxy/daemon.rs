@@ -11,6 +11,7 @@ use std::time::Duration;
 use agentspine_gate::ids::hex;
 use agentspine_gate::seams::Rng as _;
 use agentspine_gate::state_dir::StateDir;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
@@ -22,8 +23,9 @@ use crate::config::{Config, Environment, Flags};
 use crate::report::Failure;
 use crate::system::OsRng;
 
-/// How often an idle daemon asks whether it may leave, and looks at its log.
+/// How often a daemon asks whether it may leave, and looks at its log, at most and at least.
 const TICK: Duration = Duration::from_secs(10);
+const TICK_MIN: Duration = Duration::from_millis(20);
 /// Size at which the log is put aside, bytes; one older log is kept.
 const LOG_BYTES_MAX: u64 = 1024 * 1024;
 /// Random bytes of an instance's mark.
@@ -88,27 +90,44 @@ pub(crate) fn notice(listener: &TcpListener) -> Result<Notice, Failure> {
     })
 }
 
-/// Serves until a signal, or until nobody needs it.
-pub(crate) fn run(
-    daemon: Daemon,
-    config: &Config,
-    listener: TcpListener,
-    instance: String,
-) -> Result<(), Failure> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
-    let settings = Arc::new(Settings::new(config.proxy.clone()));
-    let house = House { registry: Arc::clone(&daemon.registry), settings: Arc::clone(&settings), instance };
-    // Held to the end of the process: a client that starts now waits for it and then starts a daemon of its own.
-    let mut leaving = None;
-    let done = runtime.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
-        let mut asked = Signals::new().map_err(failed)?;
-        let stop = async { leaving = until_done(&daemon, &settings, &mut asked).await };
-        serve(listener, house, stop).await
-    });
-    runtime.shutdown_background();
-    done
+/// A runtime that hears signals. Made before anybody is told where the daemon is: whoever was told may end it.
+pub(crate) struct Watch {
+    runtime: Runtime,
+    signals: Signals,
+}
+
+impl Watch {
+    /// Starts to listen for signals.
+    pub(crate) fn start() -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.map_err(failed)?;
+        let entered = runtime.enter();
+        let signals = Signals::new().map_err(failed)?;
+        drop(entered);
+        Ok(Self { runtime, signals })
+    }
+
+    /// Serves until a signal, or until nobody needs it.
+    pub(crate) fn serve(
+        mut self,
+        daemon: Daemon,
+        config: &Config,
+        listener: TcpListener,
+        instance: String,
+    ) -> Result<(), Failure> {
+        let settings = Arc::new(Settings::new(config.proxy.clone()));
+        let registry = Arc::clone(&daemon.registry);
+        let house = House { registry, settings: Arc::clone(&settings), instance };
+        // Held to the end of the process: a client that starts now waits for it and then starts a daemon of its own.
+        let mut leaving = None;
+        let done = self.runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
+            let stop = async { leaving = until_done(&daemon, &settings, &mut self.signals).await };
+            serve(listener, house, stop).await
+        });
+        self.runtime.shutdown_background();
+        done
+    }
 }
 
 /// The signals that say something to a daemon.
@@ -153,7 +172,7 @@ async fn until_done(daemon: &Daemon, settings: &Settings, signals: &mut Signals)
 fn pause(stay: Stay) -> Duration {
     match stay {
         Stay::Always => TICK,
-        Stay::UntilIdle(idle) => idle.min(TICK),
+        Stay::UntilIdle(idle) => idle.clamp(TICK_MIN, TICK),
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use agentspine_model::Url;
+
+use super::workspaces::Upstream;
 use crate::config::ProxySettings;
 
 /// Where requests go; shared by all of them.
@@ -13,8 +16,17 @@ impl Settings {
         Self(RwLock::new(Arc::new(settings)))
     }
 
-    /// What holds for a request that begins now.
-    pub(crate) fn now(&self) -> Arc<ProxySettings> {
+    /// Where an upstream lives now.
+    pub(crate) fn base(&self, upstream: Upstream) -> Url {
+        let now = self.now();
+        match upstream {
+            Upstream::Anthropic => now.anthropic.clone(),
+            Upstream::OpenAi => now.openai.clone(),
+            Upstream::ChatGpt => now.chatgpt.clone(),
+        }
+    }
+
+    fn now(&self) -> Arc<ProxySettings> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 

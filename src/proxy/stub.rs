@@ -70,15 +70,17 @@ fn reply(head: &str, house: &House, counts: &Counts) -> (&'static str, Value) {
     }
     let named = head.lines().find_map(|line| line.strip_prefix("x-agentspine-workspace: "));
     let secret = named.or_else(|| path.strip_prefix("/w/")?.split('/').next()).unwrap_or_default();
-    if house.registry.find(secret).is_none() {
+    let Some(workspace) = house.registry.find(secret) else {
         return ("403 Forbidden", json!({"error": "unknown workspace"}));
-    }
+    };
     let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
     let blocks = counts.entry(secret.to_owned()).or_default();
     if path == "/agentspine/summary" {
         return ("200 OK", json!({"calls": *blocks, "receipts": 0, "blocks": *blocks}));
     }
     *blocks += 1;
-    let _ = house.settings.now();
-    ("503 Service Unavailable", json!({"error": "no server yet"}))
+    let upstreams = workspace.binding.upstreams;
+    let upstream = if path.ends_with("/messages") { upstreams.anthropic() } else { upstreams.openai() };
+    let base = upstream.map(|upstream| house.settings.base(upstream).to_string());
+    ("503 Service Unavailable", json!({"error": "no server yet", "upstream": base}))
 }
