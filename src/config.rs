@@ -19,7 +19,7 @@ use agentspine_gate::Id;
 use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::turn::{Identity, InstructionHost};
 
-pub(crate) use proxy::{ProxySettings, RemoteListen};
+pub(crate) use proxy::ProxySettings;
 pub(crate) use secret::Secret;
 
 use crate::report::Failure;
@@ -107,6 +107,13 @@ pub(crate) struct Ui {
     pub term: Option<String>,
     /// `VISUAL`, else `EDITOR`.
     pub editor: Option<String>,
+}
+
+impl Ui {
+    /// Whether the terminal cannot move its cursor: it gets lines.
+    pub(crate) fn is_dumb(&self) -> bool {
+        self.term.as_deref().is_none_or(|term| term.is_empty() || term == "dumb")
+    }
 }
 
 /// Everything the program was told, typed. No layer is left to look at.

@@ -97,7 +97,7 @@ pub(super) fn run(args: &RunArgs, config: &Config, report: &mut Report) -> Resul
     warn(client, &prepared, config, report);
 
     let told = clients::told(client, &base, workspace, config)?;
-    let address = serving.notice.reach();
+    let address = serving.notice.address;
     let before = ask::summary(address, &workspace.secret).unwrap_or_default();
     let own = told.args.iter().map(OsString::from).chain(rest.iter().cloned()).collect();
     let code = client::run(program, own, told.variables)?;

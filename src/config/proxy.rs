@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use agentspine_model::spec::parse_base;
-use agentspine_model::{PlainHttp, Url};
+use agentspine_model::{PlainHttp, Upstream};
 
 use super::file::ProxyTable;
 use crate::report::Failure;
@@ -16,35 +15,24 @@ const OPENAI: &str = "https://api.openai.com";
 /// The API that a ChatGPT login of Codex uses.
 const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
 
-/// Whether the proxy may listen where other machines reach it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RemoteListen {
-    /// No: the default.
-    Refused,
-    /// The person said so in their own configuration.
-    Allowed,
-}
-
 /// `[proxy]` with its defaults. Upstreams come from here alone, never from a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProxySettings {
     /// Where it listens, if the person named a place.
     pub listen: Option<SocketAddr>,
-    /// Whether that may be another place than the loopback.
-    pub remote: RemoteListen,
-    /// Base URL for Anthropic's dialect, with or without `/v1` at its end.
-    pub anthropic: Url,
-    /// Base URL for `OpenAI`'s dialects, with or without `/v1` at its end.
-    pub openai: Url,
-    /// Base URL for Codex with a ChatGPT login; `/responses` is put after it.
-    pub chatgpt: Url,
+    /// For Anthropic's dialect.
+    pub anthropic: Upstream,
+    /// For `OpenAI`'s dialects.
+    pub openai: Upstream,
+    /// For Codex with a ChatGPT login.
+    pub chatgpt: Upstream,
 }
 
 impl ProxySettings {
     pub(super) fn of(table: ProxyTable, allow_plain: bool, file: &Path) -> Result<Self, Failure> {
         let plain = if allow_plain { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
         let base = |key: &str, named: Option<String>, default: &str| {
-            parse_base(named.as_deref().unwrap_or(default), plain).map_err(|cause| {
+            Upstream::parse(named.as_deref().unwrap_or(default), plain).map_err(|cause| {
                 Failure::usage(
                     format!("{}: [proxy] {key}: {cause}", file.display()),
                     "Correct that line; the README lists every key",
@@ -53,7 +41,6 @@ impl ProxySettings {
         };
         Ok(Self {
             listen: table.listen,
-            remote: if table.allow_remote { RemoteListen::Allowed } else { RemoteListen::Refused },
             anthropic: base("anthropic", table.anthropic, ANTHROPIC)?,
             openai: base("openai", table.openai, OPENAI)?,
             chatgpt: base("chatgpt", table.chatgpt, CHATGPT)?,
