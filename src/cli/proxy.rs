@@ -11,9 +11,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::flags::{IdentityFlags, instruction_host};
 use super::rooms::{Rooms, working_directory};
-use crate::config::{Config, Flags, RemoteListen};
+use crate::config::{Config, Flags};
 use crate::proxy::clients::{self, Client, HEADER};
-use crate::proxy::daemon::{self, Daemon, Stay, Voice};
+use crate::proxy::daemon::{self, Daemon, Stay};
 use crate::proxy::post::{self, Notice, Post, Stand};
 use crate::proxy::workspaces::{Registry, Workspace};
 use crate::report::{Failure, Report};
@@ -71,10 +71,6 @@ impl ProxyArgs {
     fn stay(&self) -> Stay {
         if self.daemon { Stay::UntilIdle(Duration::from_secs(self.idle)) } else { Stay::Always }
     }
-
-    fn voice(&self) -> Voice {
-        if self.daemon { Voice::Log } else { Voice::Inherited }
-    }
 }
 
 /// Takes the post, listens, says so, serves.
@@ -90,8 +86,8 @@ pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Res
     let address = address(args, config, &registry)?;
 
     let mut post = post(&rooms)?;
-    let listener = daemon::listen(address)?;
-    let notice = daemon::notice(&listener)?;
+    let daemon = Daemon::bind(address, &rooms.dir, Arc::clone(&registry), config)?;
+    let notice = daemon.notice();
     registry.remember_port(notice.address.port())?;
     post.announce(&notice).map_err(|cause| {
         Failure::other(format!("The proxy cannot say where it is: {}", cause.kind()), "Check disk space")
@@ -103,8 +99,8 @@ pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Res
     if args.daemon {
         daemon::detach(&rooms.dir)?;
     }
-    let daemon = Daemon { dir: rooms.dir, registry, stay: args.stay(), voice: args.voice() };
-    daemon::run(daemon, config, listener, notice.instance)
+    daemon.serve(args.stay());
+    Ok(())
 }
 
 fn workspace(args: &ProxyArgs, config: &Config, registry: &Registry) -> Result<Arc<Workspace>, Failure> {
@@ -117,20 +113,10 @@ fn workspace(args: &ProxyArgs, config: &Config, registry: &Registry) -> Result<A
 /// Where to listen: the flag's place, else the file's, else the port of last time, else any.
 fn address(args: &ProxyArgs, config: &Config, registry: &Registry) -> Result<SocketAddr, Failure> {
     let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
-    let address = match args.listen.or(config.proxy.listen) {
-        Some(address) => address,
-        None => loopback(registry.port()?.unwrap_or_default()),
-    };
-    if address.ip().is_loopback() || config.proxy.remote == RemoteListen::Allowed {
-        return Ok(address);
+    match args.listen.or(config.proxy.listen) {
+        Some(address) => Ok(address),
+        None => Ok(loopback(registry.port()?.unwrap_or_default())),
     }
-    Err(Failure::usage(
-        format!("{address} can be reached from other machines"),
-        format!(
-            "Listen on 127.0.0.1, or allow it: [proxy] allow_remote = true in {}",
-            config.short_path(&config.file)
-        ),
-    ))
 }
 
 fn post(rooms: &Rooms) -> Result<Post, Failure> {
