@@ -17,6 +17,7 @@ mod state;
 mod status;
 mod supervise;
 mod table;
+mod watch;
 
 use std::ffi::OsString;
 
@@ -38,6 +39,7 @@ use crate::system::Hardening;
   agentspine -p \"What did we decide about X?\"       one answer, then exit
   agentspine instructions --host claude             what Claude Code would load here
   agentspine receipts verify                        check every receipt and the chain
+  agentspine watch                                  every call as it happens, for a split beside an agent
   agentspine doctor                                 would the next call be allowed?
 
 Exit codes: 0 done, 1 other, 2 usage or confirmation missing, 10 instructions, 11 provider,
@@ -62,6 +64,7 @@ enum Command {
     RememberRollback(remember::RollbackArgs),
     RememberPurge(remember::PurgeArgs),
     Receipts(receipts::ReceiptsArgs),
+    Watch(watch::WatchArgs),
     State(state::StateArgs),
     Sessions(sessions::SessionsArgs),
     Doctor(doctor::DoctorArgs),
@@ -96,7 +99,7 @@ impl Invocation {
             Command::RememberConfirm(args) => args.json,
             Command::RememberRollback(args) => args.json,
             Command::RememberPurge(args) => args.json,
-            Command::Supervise(_) => false,
+            Command::Supervise(_) | Command::Watch(_) => false,
         };
         if json { Output::Json } else { Output::People }
     }
@@ -116,6 +119,7 @@ impl Invocation {
             Command::Memory(args) => args.flags(),
             Command::PreflightStatus(args) => args.flags(),
             Command::Doctor(args) => args.flags(),
+            Command::Watch(args) => args.flags(),
             Command::RememberPropose(args) => args.flags(),
             _ => Flags::default(),
         }
@@ -147,6 +151,7 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
         Command::RememberRollback(args) => remember::rollback(&args, &config, report),
         Command::RememberPurge(args) => remember::purge(&args, &config, report),
         Command::Receipts(args) => receipts::run(&args, &config, report),
+        Command::Watch(args) => watch::run(&args, &config),
         Command::State(args) => state::run(&args, &config, report),
         Command::Sessions(args) => sessions::run(&args, &config, report),
         Command::Doctor(_) => doctor::run(&config, report),

@@ -107,6 +107,13 @@ pub(crate) struct Ui {
     pub editor: Option<String>,
 }
 
+impl Ui {
+    /// Whether the terminal cannot move its cursor: it gets lines.
+    pub(crate) fn is_dumb(&self) -> bool {
+        self.term.as_deref().is_none_or(|term| term.is_empty() || term == "dumb")
+    }
+}
+
 /// Everything the program was told, typed. No layer is left to look at.
 #[derive(Clone)]
 pub(crate) struct Config {

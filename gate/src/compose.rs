@@ -7,7 +7,7 @@ use crate::brief::{self, Additions, Fence, NewDocument, NewItem};
 use crate::failure::{Code, Detail, Field, Refusal};
 use crate::held::{Held, Replay};
 use crate::ids::Digest;
-use crate::instructions::Document;
+use crate::instructions::{self, Document};
 use crate::mac::MacKey;
 use crate::plan::Plan;
 use crate::policy::{InstructionBudget, RecallBudget};
@@ -58,8 +58,10 @@ pub(crate) struct Inputs<'a> {
 pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refusal> {
     let held = Held::read(&inputs.replays);
     let injects = plan.injects();
-    let known = !inputs.replays.is_empty();
-    let bind = |doc| bind_document(doc, &held, &inputs.draft.present, injects, known);
+    let known = !inputs.replays.is_empty() || inputs.parent.is_some();
+    let slot = inputs.draft.host_slot.as_deref();
+    let present = slot.map(|slot| instructions::present(&plan.snapshot, slot)).unwrap_or_default();
+    let bind = |doc: &Document| bind_document(doc, &held, present.contains(&doc.id), injects, known);
     let documents: Vec<BoundDocument> = plan.snapshot.documents.iter().map(bind).collect();
     let remember = bind_remember(&plan.active, &held, injects);
     known_conversation(&plan, inputs.parent.as_deref(), &documents, &remember)?;
@@ -79,16 +81,9 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     Ok(Composed { plan, body, claims, span })
 }
 
-fn bind_document(
-    doc: &Document,
-    held: &Held,
-    present: &[Digest],
-    injects: bool,
-    known: bool,
-) -> BoundDocument {
+fn bind_document(doc: &Document, held: &Held, is_present: bool, injects: bool, known: bool) -> BoundDocument {
     let earlier = held.documents.get(&doc.id).copied();
     let same = earlier.filter(|(sha256, _)| *sha256 == doc.sha256);
-    let is_present = present.contains(&doc.rendered_sha256.unwrap_or(doc.sha256));
     let state = match (is_present, same, injects, earlier) {
         (true, ..) => Delivery::Present,
         (_, None, true, _) => Delivery::Injected,
@@ -114,8 +109,8 @@ fn bind_document(
     }
 }
 
-/// A call that adds nothing must hold everything mandatory already. Only a continuation may lack what appeared since its
-/// turn; the next turn injects that.
+/// A call that adds nothing must hold everything mandatory already. Only a continuation may lack what appeared or changed
+/// since its turn; the next turn injects that.
 fn known_conversation(
     plan: &Plan,
     parent: Option<&Claims>,
@@ -125,7 +120,7 @@ fn known_conversation(
     let (lacks, strict) =
         (|state| state == Delivery::Unverified, plan.bound.request.kind != CallKind::Continuation);
     let had_document = |now: &&BoundDocument| {
-        let was = |old: &BoundDocument| old.id == now.id && !lacks(old.state);
+        let was = |old: &BoundDocument| old.id == now.id && old.sha256 == now.sha256 && !lacks(old.state);
         strict || parent.is_none_or(|turn| turn.documents.iter().any(was))
     };
     let had_rule = |now: &&BoundRemember| {
@@ -351,7 +346,7 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         parent: inputs.parent.as_ref().map(|turn| turn.id),
         retry_of: request.retry_of,
         delivery_id: request.delivery_id.clone(),
-        prompt_digest: plan.bound.prompt_digest,
+        prompt_digest: prompt_digest(plan, inputs.parent.as_deref()),
         endpoint: request.endpoint.clone(),
         model: request.model.clone(),
         client_body_digest: Digest::of(&inputs.draft.body),
@@ -371,6 +366,15 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         boot: String::new(),
         issued_boottime_ms: 0,
     }
+}
+
+/// A continuation whose host does not know the human text takes it from its turn.
+fn prompt_digest(plan: &Plan, parent: Option<&Claims>) -> Option<Digest> {
+    let inherited = || match plan.bound.request.kind {
+        CallKind::Continuation => parent.and_then(|turn| turn.prompt_digest),
+        CallKind::Turn | CallKind::Subagent | CallKind::Side => None,
+    };
+    plan.bound.prompt_digest.or_else(inherited)
 }
 
 impl Plan {

@@ -71,8 +71,7 @@ impl Gate {
     }
 
     fn bind_as(&mut self, id: ReceiptId, mut request: TurnRequest) -> Result<Bound, Refusal> {
-        let speaks = matches!(request.kind, CallKind::Turn | CallKind::Continuation);
-        if speaks && request.prompt.trim().is_empty() {
+        if request.kind == CallKind::Turn && request.prompt.trim().is_empty() {
             let advice = "Write a message and send it.";
             return Err(Refusal::new(Detail::Prompt, "The message is blank.", advice));
         }
@@ -83,7 +82,7 @@ impl Gate {
         }
         let cwd = canonical_cwd(&self.seams, &request.cwd)?;
         let cwd_digest = Digest::of(cwd.as_os_str().as_encoded_bytes());
-        let prompt_digest = speaks.then(|| Digest::of(request.prompt.as_bytes()));
+        let prompt_digest = spoken(&request);
         request.retry_of = self.repeated(&request)?;
         Ok(Bound { request, id, cwd, cwd_digest, prompt_digest })
     }
@@ -221,7 +220,8 @@ impl Gate {
             speaks && claims.session_id == bound.request.scope.session_id
         };
         let Some(claims) = self.claims_of(parent)?.filter(fits) else { return Ok(None) };
-        let prompt = claims.prompt_digest.is_none() || claims.prompt_digest == bound.prompt_digest;
+        let unknown = claims.prompt_digest.is_none() || bound.prompt_digest.is_none();
+        let prompt = unknown || claims.prompt_digest == bound.prompt_digest;
         same(prompt, Field::Prompt, "The prompt of its turn changed")?;
         Ok(Some(claims))
     }
@@ -438,14 +438,23 @@ fn claims_in(record: &ReceiptRecord) -> Option<Claims> {
     serde_json::from_value(claims.clone()).ok()
 }
 
+/// Digest of the human text that a call carries or answers; a continuation's host may not know it.
+fn spoken(request: &TurnRequest) -> Option<Digest> {
+    let speaks = match request.kind {
+        CallKind::Turn => true,
+        CallKind::Continuation => !request.prompt.is_empty(),
+        CallKind::Subagent | CallKind::Side => false,
+    };
+    speaks.then(|| Digest::of(request.prompt.as_bytes()))
+}
+
 fn verify_presented(
     claims: &Claims,
     bound: &Bound,
     request: &TurnRequest,
     seams: &Seams,
 ) -> Result<(), Refusal> {
-    let digest = claims.prompt_digest.map(|_| Digest::of(request.prompt.as_bytes()));
-    same(digest == claims.prompt_digest, Field::Prompt, "The prompt is another one")?;
+    same(spoken(request) == bound.prompt_digest, Field::Prompt, "The prompt is another one")?;
     same(request.scope.session_id == claims.session_id, Field::Session, "The session is another one")?;
     same(request.delivery_id == claims.delivery_id, Field::Delivery, "The delivery is another one")?;
     let cwd = canonical_cwd(seams, &request.cwd)?;

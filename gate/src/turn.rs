@@ -134,7 +134,8 @@ pub struct TurnRequest {
     pub delivery_id: Id,
     /// What kind of call.
     pub kind: CallKind,
-    /// The human text of this turn, untrimmed; for a continuation its turn's; empty for side and subagent calls.
+    /// The human text of this turn, untrimmed; a subagent's task; for a continuation its turn's, or empty where the host
+    /// does not know it; empty for side calls.
     pub prompt: String,
     /// For a continuation: the conversation's last consumed turn.
     pub parent: Option<ReceiptId>,

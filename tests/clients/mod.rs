@@ -110,8 +110,12 @@ impl Desk {
         let folder = Path::new(&folder).join(name);
         std::fs::create_dir_all(&folder).unwrap();
         for (n, seen) in self.api.seen().iter().enumerate() {
-            let head: String = seen.request.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
-            let head = format!("{} {} -> {}\n{head}\n{:?}\n", seen.request.method, seen.request.path, seen.status, seen.cache);
+            let head: String =
+                seen.request.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+            let head = format!(
+                "{} {} -> {}\n{head}\n{:?}\n",
+                seen.request.method, seen.request.path, seen.status, seen.cache
+            );
             std::fs::write(folder.join(format!("{n:02}.head")), head).unwrap();
             std::fs::write(folder.join(format!("{n:02}.json")), &seen.request.body).unwrap();
         }

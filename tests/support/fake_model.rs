@@ -27,6 +27,8 @@ pub struct Recorded {
     pub method: String,
     /// Path without query.
     pub path: String,
+    /// Path with its query.
+    pub target: String,
     /// Names lower-case, in order of arrival.
     pub headers: Vec<(String, String)>,
     /// Raw bytes.
@@ -202,6 +204,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response<
     shared.seen.lock().unwrap().push(Recorded {
         method: parts.method.to_string(),
         path: path.clone(),
+        target: parts.uri.to_string(),
         headers: parts.headers.iter().map(header).collect(),
         body: body.to_vec(),
     });

@@ -12,6 +12,7 @@ mod codex_config;
 mod id;
 mod imports;
 mod lazy;
+mod present;
 mod project;
 mod refuse;
 pub mod render;
@@ -29,6 +30,7 @@ use crate::seams::{Fs, Identity};
 use crate::turn::InstructionHost;
 
 pub use imports::IMPORTS_MAX;
+pub use present::present;
 pub use rules::{RULE_DEPTH_MAX, RULE_ENTRIES_MAX};
 pub use walk::{DIRECTORIES_MAX, DOCUMENTS_MAX, SNAPSHOT_BYTES_MAX};
 

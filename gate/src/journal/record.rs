@@ -77,7 +77,7 @@ pub struct ReceiptRecord {
 }
 
 impl ReceiptRecord {
-    fn of(id: ReceiptId, rows: Vec<Row>, clock: &dyn Clock) -> Option<Self> {
+    pub(super) fn of(id: ReceiptId, rows: Vec<Row>, clock: &dyn Clock) -> Option<Self> {
         let first_seq = rows.first()?.seq;
         let (mut issued, mut consumed, mut void, mut refused, mut outcome) =
             (None, None, None, Vec::new(), None);
@@ -146,7 +146,7 @@ impl Vault {
         records.filter_map(Result::transpose).collect()
     }
 
-    fn ids(
+    pub(super) fn ids(
         &self,
         limit: u32,
         before: Option<u64>,

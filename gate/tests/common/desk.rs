@@ -95,10 +95,10 @@ impl Desk {
             place = place.then("user", &[Part::Text(text)]);
             body.extend_from_slice(if n > 0 { b"," } else { b"" });
             body.extend_from_slice(serde_json::to_string(text).unwrap().as_bytes());
-            slots.push(Slot { place, at: body.len(), before: ",\"", after: "\"" });
+            slots.push(Slot { place, at: body.len(), before: ",\"", after: "\"", wrap: None });
         }
         body.push(b']');
-        Draft { body, slots, present: Vec::new() }
+        Draft { body, slots, host_slot: None }
     }
 
     pub fn plan(&mut self, request: &TurnRequest) -> Result<Plan, Refusal> {

@@ -3,6 +3,7 @@
 use reqwest::Url;
 
 use crate::secret::Secret;
+use crate::upstream::bare;
 
 /// Where Anthropic's own API lives.
 const ANTHROPIC_BASE: &str = "https://api.anthropic.com";
@@ -114,7 +115,7 @@ impl ModelSpec {
         let model = parse_name(name)?;
         let url = parse_base(base.or(own).ok_or(SpecError::NoBase)?, plain)?;
         let key = key_variable(&url);
-        Ok(Self { dialect, model, endpoint: join(url, dialect), key })
+        Ok(Self { dialect, model, endpoint: join(&url, dialect), key })
     }
 
     /// Wire format.
@@ -166,7 +167,7 @@ pub(crate) fn parse_name(name: &str) -> Result<String, SpecError> {
     if fits && clean { Ok(name.to_owned()) } else { Err(SpecError::Name) }
 }
 
-fn parse_base(base: &str, plain: PlainHttp) -> Result<Url, SpecError> {
+pub(crate) fn parse_base(base: &str, plain: PlainHttp) -> Result<Url, SpecError> {
     let url = Url::parse(base).map_err(|_| SpecError::Base)?;
     let is_plain_url = url.username().is_empty()
         && url.password().is_none()
@@ -197,12 +198,10 @@ fn key_variable(url: &Url) -> Option<&'static str> {
     }
 }
 
-fn join(mut url: Url, dialect: Dialect) -> String {
-    let base = url.path().trim_end_matches('/').trim_end_matches("/v1").to_owned();
+fn join(url: &Url, dialect: Dialect) -> String {
     let tail = match dialect {
         Dialect::AnthropicMessages | Dialect::Demo => "/v1/messages",
         Dialect::OpenAiChat => "/v1/chat/completions",
     };
-    url.set_path(&format!("{base}{tail}"));
-    url.into()
+    format!("{}{tail}", bare(url))
 }

@@ -82,7 +82,11 @@ fn blocks_of(body: &Value) -> Vec<(String, bool)> {
         }
     }
     for message in body["messages"].as_array().into_iter().flatten() {
-        let given = if message["content"].is_string() { content(&message["content"]) } else { message["content"].clone() };
+        let given = if message["content"].is_string() {
+            content(&message["content"])
+        } else {
+            message["content"].clone()
+        };
         for block in given.as_array().into_iter().flatten() {
             blocks.push((json!([message["role"], unmarked(block)]).to_string(), marked(block)));
         }

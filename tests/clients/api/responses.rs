@@ -21,7 +21,8 @@ pub fn reply(call: &Call, say: &Say, n: u32, usage: Usage) -> Reply {
     for (index, item) in items.iter().enumerate() {
         send("response.output_item.added", json!({ "output_index": index, "item": opened(item) }));
         if let Some(text) = item["content"][0]["text"].as_str() {
-            let place = json!({ "item_id": item["id"], "output_index": index, "content_index": 0, "delta": text });
+            let place =
+                json!({ "item_id": item["id"], "output_index": index, "content_index": 0, "delta": text });
             send("response.output_text.delta", place);
         }
         send("response.output_item.done", json!({ "output_index": index, "item": item }));
@@ -41,7 +42,9 @@ fn items(call: &Call, say: &Say, n: u32) -> Vec<Value> {
     let last = call.body["input"].as_array().and_then(|items| items.last());
     if last.is_some_and(|item| item["type"] == "compaction_trigger") {
         let sealed = format!("sealed summary {n}");
-        return vec![json!({ "type": "compaction", "id": format!("cmp_{n:04}"), "encrypted_content": sealed })];
+        return vec![
+            json!({ "type": "compaction", "id": format!("cmp_{n:04}"), "encrypted_content": sealed }),
+        ];
     }
     let sealed = prefix::seal_responses(call.body);
     let reasoning = json!({

@@ -100,7 +100,7 @@ impl Page {
     }
 
     fn slot_before(&mut self, closing: &str, place: Place, before: &'static str, after: &'static str) {
-        self.slots.push(Slot { place, at: self.before(closing), before, after });
+        self.slots.push(Slot { place, at: self.before(closing), before, after, wrap: None });
     }
 
     /// Puts JSON text before the closing bytes of the newest message.
@@ -110,6 +110,6 @@ impl Page {
 
     fn close(mut self) -> Draft {
         self.body.push_str("]}");
-        Draft { body: self.body.into_bytes(), slots: self.slots, present: Vec::new() }
+        Draft { body: self.body.into_bytes(), slots: self.slots, host_slot: None }
     }
 }

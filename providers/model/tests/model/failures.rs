@@ -320,7 +320,7 @@ impl Breaking {
 }
 
 /// Reads one request with the body `{}`.
-async fn read_request(socket: &mut tokio::net::TcpStream) {
+pub(crate) async fn read_request(socket: &mut tokio::net::TcpStream) {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n{}") {
         assert_ne!(socket.read_buf(&mut read).await.unwrap(), 0, "the request is whole");

@@ -8,6 +8,7 @@ mod demo;
 mod drafts;
 mod failures;
 mod quiet;
+mod relay;
 mod specs;
 mod streams;
 
