@@ -1,4 +1,4 @@
-//! Chat against a real HTTP server, in both dialects: answers, tools, sizes, and the law of receipts after each.
+//! Chat against a real HTTP server, in every dialect: answers, tools, sizes, and the law of receipts after each.
 
 use serde_json::{Value, json};
 

@@ -15,6 +15,7 @@ mod first_hour;
 mod providers;
 mod receipts;
 mod rules;
+mod run;
 mod screen;
 mod sessions;
 mod support;

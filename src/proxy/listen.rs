@@ -90,9 +90,20 @@ impl<B: Behind> Server<B> {
             return Err(ListenError::NotLoopback(address));
         }
         let listener = TcpListener::bind(address).await.map_err(|error| wrong(address, &error))?;
-        let address = listener.local_addr().map_err(|error| wrong(address, &error))?;
-        let (names, nonce) = (Names::of(address), fresh());
-        let door = Arc::new(Door { behind, names, counters, log, nonce, body_idle: BODY_IDLE });
+        Self::on(listener, behind, counters, log, fresh()).map_err(|error| wrong(address, &error))
+    }
+
+    /// On a listener that was bound already. `instance` is what `/healthz` says of this daemon.
+    pub(crate) fn on(
+        listener: TcpListener,
+        behind: Arc<B>,
+        counters: Arc<Counters>,
+        log: Log,
+        instance: String,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let names = Names::of(address);
+        let door = Arc::new(Door { behind, names, counters, log, nonce: instance, body_idle: BODY_IDLE });
         Ok(Self { listener, address, door, deadlines: Deadlines::default() })
     }
 
@@ -176,8 +187,8 @@ async fn connection<B: Behind>(
     let word = Arc::new(Word::default());
     let guard = Guarded::new(stream, deadlines, word.clone());
     let service = service_fn(move |request: Request<Incoming>| -> Answering {
-        let (door, word) = (door.clone(), word.clone());
-        Box::pin(async move { Ok(door.answer(word, request).await) })
+        let (door, word, judged) = (door.clone(), word.clone(), word.of_request());
+        Box::pin(async move { Ok(door.answer(word, judged, request).await) })
     });
     let mut http = http1::Builder::new();
     // The guard times heads, and rests, itself.

@@ -62,7 +62,7 @@ impl Reply {
         let since_event = Arc::new(AtomicUsize::new(0));
         let live = Live {
             events: Box::pin(bytes(response, idle, since_event.clone()).eventsource()),
-            decoder: Decoder::new(target.dialect),
+            decoder: Decoder::new(target),
             since_event,
             host,
             secret: target.credential.clone(),

@@ -203,10 +203,7 @@ struct Said<'m> {
 
 impl<'m> Said<'m> {
     fn in_message(message: &'m Message<'_>) -> Self {
-        let texts = message.pieces.iter().filter_map(|piece| match piece {
-            Piece::Text(text) | Piece::Reminder(text) => Some(text.as_ref()),
-            Piece::ToolUse(..) | Piece::ToolResult(_) | Piece::Other(..) => None,
-        });
+        let texts = message.pieces.iter().filter_map(Piece::any_text);
         Self { texts: texts.filter(|text| !text.is_empty()).map(|text| (voice(text), text)).collect() }
     }
 
@@ -244,13 +241,18 @@ impl<'m> Said<'m> {
 }
 
 /// Text of the reminder that holds the instruction files: before any word of the person's, in the first user message.
+/// Older models get other reminders before it; should its opening change, its documents still tell it.
 fn host_slot(messages: &[Message<'_>]) -> Option<String> {
     let first = messages.iter().find(|message| message.role == "user")?;
-    let reminders = first.pieces.iter().map_while(|piece| match piece {
-        Piece::Reminder(text) => Some(text.as_ref()),
-        Piece::Text(_) | Piece::ToolUse(..) | Piece::ToolResult(_) | Piece::Other(..) => None,
-    });
-    reminders.into_iter().find(|text| claude::is_host_slot(text)).map(str::to_owned)
+    let reminders = || {
+        first.pieces.iter().map_while(|piece| match piece {
+            Piece::Reminder(text) => Some(text),
+            _ => None,
+        })
+    };
+    let named = reminders().find(|text| text.starts_with(claude::HOST_SLOT));
+    let slot = named.or_else(|| reminders().find(|text| text.contains(claude::DOCUMENT)))?;
+    Some(slot.clone().into_owned())
 }
 
 fn claude_id(headers: &HeaderMap, head: &Head<'_>, messages: &[Message<'_>]) -> Id {

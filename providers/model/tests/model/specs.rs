@@ -8,7 +8,8 @@ fn parse(text: &str) -> Result<ModelSpec, SpecError> {
 
 #[test]
 fn every_form_names_its_model_endpoint_and_key() {
-    let (anthropic, chat) = (Dialect::AnthropicMessages, Dialect::OpenAiChat);
+    let (anthropic, chat, responses) =
+        (Dialect::AnthropicMessages, Dialect::OpenAiChat, Dialect::OpenAiResponses);
     let table = [
         ("demo", Dialect::Demo, "agentspine-demo", "demo:", None),
         (
@@ -18,7 +19,22 @@ fn every_form_names_its_model_endpoint_and_key() {
             "https://api.anthropic.com/v1/messages",
             Some("ANTHROPIC_API_KEY"),
         ),
-        ("openai:gpt-x", chat, "gpt-x", "https://api.openai.com/v1/chat/completions", Some("OPENAI_API_KEY")),
+        ("openai:gpt-x", responses, "gpt-x", "https://api.openai.com/v1/responses", Some("OPENAI_API_KEY")),
+        ("responses:g@http://127.0.0.1:8080", responses, "g", "http://127.0.0.1:8080/v1/responses", None),
+        (
+            "responses:a/b@https://gw.example/v1",
+            responses,
+            "a/b",
+            "https://gw.example/v1/responses",
+            Some("AGENTSPINE_API_KEY"),
+        ),
+        (
+            "chat:gpt-x@https://api.openai.com",
+            chat,
+            "gpt-x",
+            "https://api.openai.com/v1/chat/completions",
+            Some("OPENAI_API_KEY"),
+        ),
         (
             "chat:qwen3:8b@http://127.0.0.1:11434",
             chat,
@@ -51,9 +67,9 @@ fn every_form_names_its_model_endpoint_and_key() {
         ),
         (
             "openai:c@https://API.openai.com",
-            chat,
+            responses,
             "c",
-            "https://api.openai.com/v1/chat/completions",
+            "https://api.openai.com/v1/responses",
             Some("OPENAI_API_KEY"),
         ),
     ];
@@ -77,6 +93,7 @@ fn everything_else_is_refused_with_its_reason() {
         ("openai:a b", SpecError::Name),
         ("chat:a\u{1b}@http://127.0.0.1", SpecError::Name),
         ("chat:x", SpecError::NoBase),
+        ("responses:x", SpecError::NoBase),
         ("chat:x@127.0.0.1:8080", SpecError::NoBase),
         ("chat:x@ftp://127.0.0.1", SpecError::Base),
         ("chat:x@https://user:pw@h.example", SpecError::Base),
