@@ -43,6 +43,8 @@ pub(crate) enum Exit {
     CutStream,
     /// The person interrupted.
     Interrupted,
+    /// The client that `run` ran ended with this code.
+    Client(u8),
 }
 
 impl Exit {
@@ -55,6 +57,7 @@ impl Exit {
             Self::Model => 20,
             Self::CutStream => 21,
             Self::Interrupted => 130,
+            Self::Client(code) => code,
         }
     }
 
@@ -66,6 +69,7 @@ impl Exit {
             Self::Model => "model-error",
             Self::CutStream => "cut-stream",
             Self::Interrupted => "interrupted",
+            Self::Client(_) => "client",
         }
     }
 }

@@ -5,8 +5,14 @@ use std::process::Stdio;
 
 use crate::support::{Home, Run};
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 22] = [
     &["chat"],
+    &["run"],
+    &["env"],
+    &["proxy"],
+    &["service", "install"],
+    &["service", "status"],
+    &["service", "off"],
     &["instructions"],
     &["preflight-policy"],
     &["preflight-status"],

@@ -349,7 +349,7 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         prompt_digest: prompt_digest(plan, inputs.parent.as_deref()),
         endpoint: request.endpoint.clone(),
         model: request.model.clone(),
-        client_body_digest: Digest::of(&inputs.draft.body),
+        client_body_digest: request.client_body_digest,
         request_digest: Digest::of(body),
         documents: parts.documents,
         withdrawn: parts.withdrawn,

@@ -8,6 +8,9 @@ use std::time::Duration;
 use hyper::HeaderMap;
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::errors::FrameDecoderError;
+use ruzstd::decoding::errors::ReadFrameHeaderError::SkipFrame;
 use tokio::time::timeout;
 
 use super::refused::Refused;
@@ -121,13 +124,19 @@ fn all(decoder: impl Read, mut decoded: Vec<u8>) -> Result<Vec<u8>, Refused> {
     }
 }
 
-/// Frame after frame (RFC 8878).
+/// Frame after frame (RFC 8878); those that hold no content are skipped.
 fn zstd(mut raw: &[u8]) -> Result<Vec<u8>, Refused> {
     let mut decoded = Vec::new();
     while !raw.is_empty() {
-        let decoder =
-            ruzstd::decoding::StreamingDecoder::new_with_max_window_size(&mut raw, ZSTD_WINDOW_BYTES_MAX);
-        decoded = all(decoder.map_err(|_| Refused::Undecodable)?, decoded)?;
+        let opened = StreamingDecoder::new_with_max_window_size(&mut raw, ZSTD_WINDOW_BYTES_MAX);
+        match opened {
+            Ok(decoder) => decoded = all(decoder, decoded)?,
+            Err(FrameDecoderError::ReadFrameHeaderError(SkipFrame { length, .. })) => {
+                let length = usize::try_from(length).map_err(|_| Refused::Undecodable)?;
+                raw = raw.get(length..).ok_or(Refused::Undecodable)?;
+            }
+            Err(_) => return Err(Refused::Undecodable),
+        }
     }
     Ok(decoded)
 }

@@ -13,7 +13,7 @@ use hyper::{Method, Request, Response};
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
 use super::block::{self, Answer, Envelope};
 use super::counters::Counters;
-use super::guard::Word;
+use super::guard::{Judged, Word};
 use super::headers::{self, RECEIPT, WORKSPACE};
 use super::journal::{Line, Log, Result as Fate, ms_since, now_ms};
 use super::peer::{self, Names};
@@ -59,6 +59,7 @@ impl<B: Behind> Door<B> {
     pub(super) async fn answer(
         self: Arc<Self>,
         word: Arc<Word>,
+        judged: Judged,
         request: Request<Incoming>,
     ) -> Response<ReplyBody> {
         let (parts, body) = request.into_parts();
@@ -70,11 +71,15 @@ impl<B: Behind> Door<B> {
             workspace: None,
             bytes_in: 0,
         };
-        let done = match word.refused() {
+        let done = match judged.refused {
             Some(refused) => Err(refused),
             None => self.walk(&parts, body, &mut visit).await,
         };
-        self.respond(visit, done, word)
+        let mut response = self.respond(visit, done, word);
+        if judged.last {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
 
     async fn walk(&self, parts: &Parts, body: Incoming, visit: &mut Visit) -> Result<Done, Refused> {
@@ -137,7 +142,7 @@ impl<B: Behind> Door<B> {
         let body = body::read(&parts.headers, body, self.body_idle).await?;
         visit.bytes_in = body.len();
         let (query, headers) = (query(parts), headers::of_request(&parts.headers));
-        let inbound = Inbound { path, query, headers, body, arrived: visit.arrived };
+        let inbound = Inbound { path, query, headers, body };
         Ok(Done::Passed(self.behind.serve(workspace, inbound).await))
     }
 
@@ -154,8 +159,7 @@ impl<B: Behind> Door<B> {
         word: Arc<Word>,
     ) -> Response<ReplyBody> {
         let (envelope, fresh) = (visit.envelope, fresh());
-        let last = word.is_last();
-        let mut response = match done {
+        match done {
             Ok(Done::Own(answer)) => self.whole(visit, word, Fate::Own, None, answer),
             Ok(Done::Passed(Outgoing::Relayed(relay))) => self.relayed(visit, word, relay),
             Ok(Done::Passed(Outgoing::Blocked(refusal))) => {
@@ -178,11 +182,7 @@ impl<B: Behind> Door<B> {
                 let answer = block::refused(envelope, why, &fresh);
                 self.whole(visit, word, Fate::Refused, None, answer)
             }
-        };
-        if last {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        response
     }
 
     fn count_block(&self, visit: &Visit, family: &'static str, word: String) {

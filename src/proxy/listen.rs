@@ -176,8 +176,8 @@ async fn connection<B: Behind>(
     let word = Arc::new(Word::default());
     let guard = Guarded::new(stream, deadlines, word.clone());
     let service = service_fn(move |request: Request<Incoming>| -> Answering {
-        let (door, word) = (door.clone(), word.clone());
-        Box::pin(async move { Ok(door.answer(word, request).await) })
+        let (door, word, judged) = (door.clone(), word.clone(), word.of_request());
+        Box::pin(async move { Ok(door.answer(word, judged, request).await) })
     });
     let mut http = http1::Builder::new();
     // The guard times heads, and rests, itself.

@@ -7,22 +7,30 @@
 //! [`serve`], the path of a call: [`workspaces`] says whose it is, [`read`] what it is, [`thread`] what it follows,
 //! [`upstream`] where it goes on to, [`settle`] tells the receipts' journal how it ended.
 //!
+//! Around it: [`daemon`] is the serving process, [`post`] sees to it that there is one a user, [`log`] keeps its lines,
+//! [`ask`] puts two questions to it, [`clients`] says what each client is told so that it finds it.
+//!
 //! Invariants:
 //! - No request reaches an upstream but through [`behind::Behind`], and nothing that carries a prompt without its receipt.
 //! - A refusal is decided before the response head, never inside a stream. There are no CORS headers.
 //! - Nothing here keeps, logs or prints a body, a credential, a query or a workspace's secret.
 
+pub(crate) mod ask;
 pub(crate) mod behind;
 mod block;
 mod body;
+pub(crate) mod clients;
 pub(crate) mod counters;
+pub(crate) mod daemon;
 mod door;
 mod guard;
 mod headers;
 pub(crate) mod journal;
 pub(crate) mod listen;
+mod log;
 mod own;
 mod peer;
+pub(crate) mod post;
 pub(crate) mod read;
 mod refused;
 pub(crate) mod reply;

@@ -2,7 +2,6 @@
 
 use hyper::Method;
 
-use super::block::Envelope;
 pub(crate) use super::read::PromptPath;
 use super::refused::Refused;
 

@@ -27,15 +27,17 @@ impl Settle {
     }
 
     /// The upstream answers with this status; the answer's end settles it.
-    pub(crate) fn with_answer(mut self, status: StatusCode) -> Outcome {
-        Outcome::new(move |end| {
-            self.outcome = match end.how {
-                _ if !status.is_success() => CallOutcome::Failed(status.as_u16()),
-                How::Whole => CallOutcome::Answered,
-                How::Cut => CallOutcome::Cut,
-                How::Interrupted => CallOutcome::Interrupted,
-            };
-        })
+    pub(crate) fn with_answer(self, status: StatusCode) -> Outcome {
+        Outcome::new(move |end| self.settled(status, end.how))
+    }
+
+    fn settled(mut self, status: StatusCode, how: How) {
+        self.outcome = match how {
+            _ if !status.is_success() => CallOutcome::Failed(status.as_u16()),
+            How::Whole => CallOutcome::Answered,
+            How::Cut => CallOutcome::Cut,
+            How::Interrupted => CallOutcome::Interrupted,
+        };
     }
 }
 

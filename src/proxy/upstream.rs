@@ -1,10 +1,13 @@
 //! Where requests go on to: the configured servers, by workspace and dialect, never by anything a request says.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use agentspine_model::{ListQuery, Promptless, Upstream as Base};
 
 use super::read::PromptPath;
 use super::route::PassPath;
 use super::workspaces::{Upstream, Upstreams};
+use crate::config::ProxySettings;
 
 /// The configured servers.
 #[derive(Clone)]
@@ -18,6 +21,12 @@ pub(crate) struct Bases {
 }
 
 impl Bases {
+    /// As `[proxy]` says.
+    pub(crate) fn of(settings: &ProxySettings) -> Self {
+        let ProxySettings { anthropic, openai, chatgpt, .. } = settings.clone();
+        Self { anthropic, openai, chatgpt }
+    }
+
     /// The absolute URL for a prompt; `None` where the workspace has no server for this dialect.
     pub(crate) fn endpoint(&self, to: Upstreams, path: PromptPath, query: Option<&str>) -> Option<String> {
         let (upstream, tail) = match path {
@@ -28,14 +37,14 @@ impl Bases {
         };
         let version = if upstream == Upstream::ChatGpt { "" } else { "/v1" };
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        Some(self.of(upstream).at(&format!("{version}{tail}{query}")))
+        Some(self.base(upstream).at(&format!("{version}{tail}{query}")))
     }
 
     /// The question that a request without a prompt asks; `None` where it could hold more than that, or nobody is there
     /// to be asked.
     pub(crate) fn question(&self, to: Upstreams, path: PassPath, query: Option<&str>) -> Option<Promptless> {
         let upstream = to.anthropic().or(to.openai())?;
-        let base = self.of(upstream).clone();
+        let base = self.base(upstream).clone();
         match path {
             PassPath::Hello => to.anthropic().map(|_| Promptless::Hello(base)),
             PassPath::Models => {
@@ -49,12 +58,32 @@ impl Bases {
         }
     }
 
-    fn of(&self, upstream: Upstream) -> &Base {
+    fn base(&self, upstream: Upstream) -> &Base {
         match upstream {
             Upstream::Anthropic => &self.anthropic,
             Upstream::OpenAi => &self.openai,
             Upstream::ChatGpt => &self.chatgpt,
         }
+    }
+}
+
+/// The servers of now: a reload replaces them for the requests that come after.
+pub(crate) struct Onward(RwLock<Arc<Bases>>);
+
+impl Onward {
+    /// With these at the start.
+    pub(crate) fn to(bases: Bases) -> Self {
+        Self(RwLock::new(Arc::new(bases)))
+    }
+
+    /// What holds for a request that begins now.
+    pub(super) fn now(&self) -> Arc<Bases> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces them.
+    pub(crate) fn set(&self, bases: Bases) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(bases);
     }
 }
 

@@ -21,6 +21,7 @@ use agentspine_gate::ids::hex;
 use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::private;
 use agentspine_gate::seams::Seams;
+use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::turn::{Host, Identity, InstructionHost};
 use serde::{Deserialize, Serialize};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
@@ -150,6 +151,11 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    /// The registry of a state directory.
+    pub(crate) fn of(dir: &StateDir) -> Result<Self, RegistryError> {
+        Self::open(dir.root().join("proxy.json"))
+    }
+
     /// The registry at `<state>/proxy.json`. A missing file is an empty registry; one that is unfit is an error.
     pub(crate) fn open(path: PathBuf) -> Result<Self, RegistryError> {
         Self::with(path, system::seams())

@@ -129,6 +129,8 @@ pub struct Document {
     pub text: String,
     /// Accepted by `allowedSymlinkTargets`.
     pub via_link: bool,
+    /// Absolute path where it was found, and the real one behind an allowed link: the host shows one of them.
+    pub(crate) paths: [PathBuf; 2],
 }
 
 impl std::fmt::Debug for Document {

@@ -30,6 +30,11 @@ impl Upstream {
         Ok(Self { base: bare(&parse_base(text, plain)?) })
     }
 
+    /// The base itself.
+    pub fn as_str(&self) -> &str {
+        &self.base
+    }
+
     /// The URL of a path and query, which begins with `/`.
     pub fn at(&self, path: &str) -> String {
         format!("{}{path}", self.base)

@@ -6,7 +6,7 @@ use agentspine_gate::turn::Host;
 use agentspine_gate::{Detail, Refusal};
 use agentspine_model::{Dialect, ModelSpec, PlainHttp};
 
-use super::{Check, providers};
+use super::{Check, providers, proxy};
 use crate::cli::instructions::unbound;
 use crate::cli::rooms::{InstructionRules, Rooms, working_directory};
 use crate::config::Config;
@@ -25,6 +25,7 @@ pub(super) fn all(config: &Config) -> Vec<Check> {
             checks.push(Check::of("instructions", instructions(&rooms, config)));
             checks.push(Check::of("providers", providers::check(&rooms, config)));
             checks.push(Check::of("sessions", sessions(&rooms)));
+            checks.extend(proxy::all(&rooms, config));
         }
     }
     checks.push(Check::of("model", model(config)));

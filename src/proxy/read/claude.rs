@@ -49,13 +49,10 @@ pub(super) fn voice(text: &str) -> Voice {
     OPENINGS.iter().find(|(opening, _)| text.starts_with(opening)).map_or(Voice::Human, |(_, voice)| *voice)
 }
 
-/// Opens a document in the client's own slot for instruction files; before it stands a blank line.
-const DOCUMENT: &str = "\n\nContents of ";
-
-/// Whether a reminder is the client's own slot for instruction files.
-pub(super) fn is_host_slot(reminder: &str) -> bool {
-    reminder.contains(DOCUMENT)
-}
+/// Opens the client's own slot for instruction files.
+pub(super) const HOST_SLOT: &str = "<system-reminder>\nCodebase and user instructions are shown below.";
+/// Opens a document in it; before it stands a blank line.
+pub(super) const DOCUMENT: &str = "\n\nContents of ";
 
 /// Opens the text of a title call.
 pub(super) const TITLE: &str = "<session>";

@@ -27,6 +27,8 @@ pub(super) struct Message<'a> {
 pub(super) enum Piece<'a> {
     /// Text.
     Text(Cow<'a, str>),
+    /// Text of the client's own, which nobody said.
+    Told(Cow<'a, str>),
     /// Text that the client adds and takes away at will. It counts for nothing.
     Reminder(Cow<'a, str>),
     /// A tool call: id, input in one form.
@@ -38,17 +40,27 @@ pub(super) enum Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// Text, for the human eye: not a reminder.
+    /// Text that is not the client's own.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
-            Self::Reminder(_) | Self::ToolUse(..) | Self::ToolResult(_) | Self::Other(..) => None,
+            Self::Told(_) | Self::Reminder(_) | Self::ToolUse(..) | Self::ToolResult(_) | Self::Other(..) => {
+                None
+            }
+        }
+    }
+
+    /// Text, whoever's.
+    pub(super) fn any_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) | Self::Told(text) | Self::Reminder(text) => Some(text),
+            Self::ToolUse(..) | Self::ToolResult(_) | Self::Other(..) => None,
         }
     }
 
     fn part(&self) -> Option<Part<'_>> {
         match self {
-            Self::Text(text) => (!text.is_empty()).then_some(Part::Text(text)),
+            Self::Text(text) | Self::Told(text) => (!text.is_empty()).then_some(Part::Text(text)),
             Self::Reminder(_) => None,
             Self::ToolUse(id, input) => Some(Part::ToolUse(id, input)),
             Self::ToolResult(id) => Some(Part::ToolResult(id, "")),
@@ -177,7 +189,9 @@ pub(super) fn prompt_of(texts: &[&str], message: &Message<'_>) -> String {
     }
     let kinds = message.pieces.iter().filter_map(|piece| match piece {
         Piece::Other(kind, _) => Some(format!("[{kind}]")),
-        Piece::Text(_) | Piece::Reminder(_) | Piece::ToolUse(..) | Piece::ToolResult(_) => None,
+        Piece::Text(_) | Piece::Told(_) | Piece::Reminder(_) | Piece::ToolUse(..) | Piece::ToolResult(_) => {
+            None
+        }
     });
     kinds.collect::<Vec<_>>().join("\n")
 }

@@ -48,6 +48,7 @@ struct Entry {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "the keys are the receipt's")]
 struct Who {
     agent_id: Id,
     persona_id: Option<Id>,

@@ -1,6 +1,10 @@
 //! What a request is, by its bytes. Bodies are our own, of the shape that the clients were seen to send.
 
+mod chat;
 mod claude;
+mod codex;
+mod laws;
+mod unreadable;
 
 use agentspine_gate::turn::Host;
 use http::{HeaderMap, HeaderName, HeaderValue};
