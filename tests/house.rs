@@ -20,4 +20,5 @@ mod screen;
 mod sessions;
 mod support;
 mod test_door;
+mod watch;
 mod workspace_trust;

@@ -142,7 +142,7 @@ impl<B: Behind> Door<B> {
         let body = body::read(&parts.headers, body, self.body_idle).await?;
         visit.bytes_in = body.len();
         let (query, headers) = (query(parts), headers::of_request(&parts.headers));
-        let inbound = Inbound { path, query, headers, body, arrived: visit.arrived };
+        let inbound = Inbound { path, query, headers, body };
         Ok(Done::Passed(self.behind.serve(workspace, inbound).await))
     }
 

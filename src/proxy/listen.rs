@@ -90,20 +90,9 @@ impl<B: Behind> Server<B> {
             return Err(ListenError::NotLoopback(address));
         }
         let listener = TcpListener::bind(address).await.map_err(|error| wrong(address, &error))?;
-        Self::on(listener, behind, counters, log, fresh()).map_err(|error| wrong(address, &error))
-    }
-
-    /// On a listener that was bound already. `instance` is what `/healthz` says of this daemon.
-    pub(crate) fn on(
-        listener: TcpListener,
-        behind: Arc<B>,
-        counters: Arc<Counters>,
-        log: Log,
-        instance: String,
-    ) -> io::Result<Self> {
-        let address = listener.local_addr()?;
-        let names = Names::of(address);
-        let door = Arc::new(Door { behind, names, counters, log, nonce: instance, body_idle: BODY_IDLE });
+        let address = listener.local_addr().map_err(|error| wrong(address, &error))?;
+        let (names, nonce) = (Names::of(address), fresh());
+        let door = Arc::new(Door { behind, names, counters, log, nonce, body_idle: BODY_IDLE });
         Ok(Self { listener, address, door, deadlines: Deadlines::default() })
     }
 
