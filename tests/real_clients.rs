@@ -20,7 +20,10 @@ fn obliging(call: &Call) -> Say {
     if call.answers_a_tool() {
         return Say::text("The tool has answered.");
     }
-    if call.newest().contains("ask an agent") && call.body["tools"].as_array().is_some_and(|tools| tools.iter().any(|tool| tool["name"] == "Agent")) && !call.is_subagent() {
+    if call.newest().contains("ask an agent")
+        && call.body["tools"].as_array().is_some_and(|tools| tools.iter().any(|tool| tool["name"] == "Agent"))
+        && !call.is_subagent()
+    {
         let input = json!({ "description": "say hello", "prompt": "Say hello please, use the shell", "subagent_type": "general-purpose", "run_in_background": false });
         return Say::Tool("Agent", input);
     }
@@ -54,11 +57,23 @@ fn claude_code_speaks_with_the_scripted_api() {
 #[test]
 fn codex_speaks_with_the_scripted_api() {
     let Some(desk) = Desk::new(Road::Direct, obliging) else { return };
-    desk.home.write("src/project/AGENTS.md", &format!("# Agents\n\n{}the very last line of it\n", "a line of the long file of agents\n".repeat(1200)));
+    desk.home.write(
+        "src/project/AGENTS.md",
+        &format!(
+            "# Agents\n\n{}the very last line of it\n",
+            "a line of the long file of agents\n".repeat(1200)
+        ),
+    );
     desk.home.write(".codex/AGENTS.md", "Global agents file.\n");
     let first = desk.codex(&["please use the shell"]);
     let second = desk.codex(&["resume", "--last", "and now?"]);
-    let third = desk.codex(&["-c", "model_auto_compact_token_limit=60000", "resume", "--last", "after all that, use the shell"]);
+    let third = desk.codex(&[
+        "-c",
+        "model_auto_compact_token_limit=60000",
+        "resume",
+        "--last",
+        "after all that, use the shell",
+    ]);
     let fourth = desk.codex(&["resume", "--last", "and finally"]);
     println!("{third:?}{fourth:?}");
     desk.dump("codex-direct");
@@ -80,6 +95,9 @@ fn documents(desk: &Desk) {
     home.write("src/project/docs/imported.md", "Imported text.\n");
     home.write("src/project/.claude/CLAUDE.md", "The second project file.\n");
     home.write("src/project/.claude/rules/always.md", "---\npaths: []\n---\nAn unconditional rule.\n");
-    home.write("src/project/.claude/rules/sometimes.md", "---\npaths:\n  - \"*.zig\"\n---\nA rule for zig.\n");
+    home.write(
+        "src/project/.claude/rules/sometimes.md",
+        "---\npaths:\n  - \"*.zig\"\n---\nA rule for zig.\n",
+    );
     home.write("src/project/CLAUDE.local.md", "Local words.\n");
 }

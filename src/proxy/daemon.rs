@@ -66,7 +66,8 @@ impl Daemon {
         let house = House::new(rooms, client, Arc::clone(&onward), Arc::clone(&registry));
         let log = Log::to(Box::new(LogFile::open(log_path(dir)).map_err(failed)?));
         let (server, signals) = runtime.block_on(async {
-            let server = Server::bind(address, Arc::new(Arc::clone(&house)), Arc::new(Counters::new()), log).await?;
+            let server =
+                Server::bind(address, Arc::new(Arc::clone(&house)), Arc::new(Counters::new()), log).await?;
             Ok::<_, Failure>((server, Signals::new().map_err(failed)?))
         })?;
         Ok(Self { runtime, signals, house, server, onward, registry, run_dir: dir.run_dir() })

@@ -1,7 +1,7 @@
 //! The way of one request, top to bottom: may it speak, where does it go, whose is it, what comes back.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use agentspine_gate::ids::hex;
 use agentspine_gate::{Digest, ReceiptId};
@@ -12,6 +12,7 @@ use hyper::{Method, Request, Response};
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
 use super::block::{self, Answer, Envelope};
+use super::body::Room;
 use super::counters::Counters;
 use super::guard::{Judged, Word};
 use super::headers::{self, RECEIPT, WORKSPACE};
@@ -33,9 +34,9 @@ pub(super) struct Door<B> {
     /// The log.
     pub log: Log,
     /// Tells this daemon from the next one.
-    pub nonce: String,
-    /// Longest silence inside a body.
-    pub body_idle: Duration,
+    pub instance: String,
+    /// What all bodies together may take.
+    pub room: Room,
 }
 
 /// One request, as far as the log may know it.
@@ -75,8 +76,10 @@ impl<B: Behind> Door<B> {
             Some(refused) => Err(refused),
             None => self.walk(&parts, body, &mut visit).await,
         };
+        // A refused request's body may be unread: nothing can follow it.
+        let last = judged.last || done.is_err();
         let mut response = self.respond(visit, done, word);
-        if judged.last {
+        if last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -88,7 +91,7 @@ impl<B: Behind> Door<B> {
         let route = route::find(&parts.method, path)?;
         visit.route = Some(route);
         if route == Route::Own(Own::Health) {
-            return Ok(Done::Own(own::health(&self.nonce)));
+            return Ok(Done::Own(own::health(&self.instance)));
         }
         let Some(secret) = secret_of(parts, secret, route) else {
             return self.without_workspace(route);
@@ -99,7 +102,7 @@ impl<B: Behind> Door<B> {
         let digest = Digest::of(secret.as_bytes());
         visit.workspace = Some(digest);
         match route {
-            Route::Own(Own::Health) => Ok(Done::Own(own::health(&self.nonce))),
+            Route::Own(Own::Health) => Ok(Done::Own(own::health(&self.instance))),
             Route::Own(Own::Metrics) => Ok(Done::Own(own::metrics(&self.counters))),
             Route::Own(Own::Summary) => Ok(Done::Own(own::summary(&self.counters, digest))),
             Route::Pass(path) => self.pass(path, workspace, parts, &body).await,
@@ -139,10 +142,11 @@ impl<B: Behind> Door<B> {
     ) -> Result<Done, Refused> {
         visit.envelope = path.envelope();
         self.tally(visit, |summary| summary.calls += 1);
-        let body = body::read(&parts.headers, body, self.body_idle).await?;
+        // Held until the answer's head: by then the upstream has the body.
+        let (body, _room) = body::read(&self.room, &parts.headers, body).await?;
         visit.bytes_in = body.len();
         let (query, headers) = (query(parts), headers::of_request(&parts.headers));
-        let inbound = Inbound { path, query, headers, body, arrived: visit.arrived };
+        let inbound = Inbound { path, query, headers, body };
         Ok(Done::Passed(self.behind.serve(workspace, inbound).await))
     }
 
@@ -300,7 +304,7 @@ fn query(parts: &Parts) -> Option<String> {
 }
 
 /// 128 random bits for an answer that has no receipt.
-pub(super) fn fresh() -> String {
+fn fresh() -> String {
     let mut bytes = [0u8; 16];
     // Zeros where the system has none: a name for support requests, nothing depends on it.
     let _ = getrandom::fill(&mut bytes);

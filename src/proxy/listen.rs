@@ -1,9 +1,8 @@
-//! The listener: loopback only, bounded, ended with grace.
+//! The listener's life: bounded, ended with grace.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +20,10 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
 use super::behind::Behind;
-use super::body::BODY_IDLE;
+use super::body::Room;
 use super::counters::{Counters, UPKEEP};
-use super::door::{Door, fresh};
-use super::guard::{Deadlines, Guarded, HEAD_BYTES_MAX, Word, linger};
+use super::door::Door;
+use super::guard::{Guarded, HEAD_BYTES_MAX, Word, linger};
 use super::journal::Log;
 use super::peer::Names;
 use super::reply::ReplyBody;
@@ -51,48 +50,13 @@ pub(crate) enum Stop {
     Now,
 }
 
-/// Why there is no listener.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ListenError {
-    /// Other machines could reach it.
-    #[error("{0} is not an address of this machine alone; only 127.0.0.1 and [::1] are listened on")]
-    NotLoopback(SocketAddr),
-    /// Another program has the port.
-    #[error("another program listens on {0}")]
-    Taken(SocketAddr),
-    /// The system refuses.
-    #[error("cannot listen on {address}: {kind}")]
-    Refused {
-        /// Where.
-        address: SocketAddr,
-        /// Why.
-        kind: io::ErrorKind,
-    },
-}
-
 /// The HTTP server, bound and not yet serving.
 pub(crate) struct Server<B> {
     listener: TcpListener,
-    address: SocketAddr,
     door: Arc<Door<B>>,
-    deadlines: Deadlines,
 }
 
 impl<B: Behind> Server<B> {
-    /// Binds `address`, port 0 for a free one.
-    pub(crate) async fn bind(
-        address: SocketAddr,
-        behind: Arc<B>,
-        counters: Arc<Counters>,
-        log: Log,
-    ) -> Result<Self, ListenError> {
-        if !address.ip().is_loopback() {
-            return Err(ListenError::NotLoopback(address));
-        }
-        let listener = TcpListener::bind(address).await.map_err(|error| wrong(address, &error))?;
-        Self::on(listener, behind, counters, log, fresh()).map_err(|error| wrong(address, &error))
-    }
-
     /// On a listener that was bound already. `instance` is what `/healthz` says of this daemon.
     pub(crate) fn on(
         listener: TcpListener,
@@ -101,26 +65,15 @@ impl<B: Behind> Server<B> {
         log: Log,
         instance: String,
     ) -> io::Result<Self> {
-        let address = listener.local_addr()?;
-        let names = Names::of(address);
-        let door = Arc::new(Door { behind, names, counters, log, nonce: instance, body_idle: BODY_IDLE });
-        Ok(Self { listener, address, door, deadlines: Deadlines::default() })
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// What `/healthz` says of this daemon.
-    pub(crate) fn nonce(&self) -> &str {
-        &self.door.nonce
+        let (names, room) = (Names::of(listener.local_addr()?), Room::new());
+        let door = Arc::new(Door { behind, names, counters, log, instance, room });
+        Ok(Self { listener, door })
     }
 
     /// Serves until told to stop.
     pub(crate) async fn run(self, mut stop: watch::Receiver<Stop>) {
         raise_open_files();
-        let Self { listener, door, deadlines, .. } = self;
+        let Self { listener, door } = self;
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut open = JoinSet::new();
         let mut upkeep = interval(UPKEEP);
@@ -131,20 +84,13 @@ impl<B: Behind> Server<B> {
                 Some(_) = open.join_next(), if !open.is_empty() => {}
                 _ = upkeep.tick() => door.counters.upkeep(),
                 (stream, slot) = accept(&listener, &slots) => {
-                    open.spawn(connection(door.clone(), stream, slot, stop.clone(), deadlines));
+                    open.spawn(connection(door.clone(), stream, slot, stop.clone()));
                 }
             }
             door.counters.connections(u32::try_from(open.len()).unwrap_or(u32::MAX));
         }
         drop(listener);
         drain(open, stop).await;
-    }
-}
-
-fn wrong(address: SocketAddr, error: &io::Error) -> ListenError {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => ListenError::Taken(address),
-        kind => ListenError::Refused { address, kind },
     }
 }
 
@@ -180,12 +126,11 @@ async fn connection<B: Behind>(
     stream: TcpStream,
     _slot: Option<OwnedSemaphorePermit>,
     mut stop: watch::Receiver<Stop>,
-    deadlines: Deadlines,
 ) {
     // Without it small events would wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
     let word = Arc::new(Word::default());
-    let guard = Guarded::new(stream, deadlines, word.clone());
+    let guard = Guarded::new(stream, word.clone());
     let service = service_fn(move |request: Request<Incoming>| -> Answering {
         let (door, word, judged) = (door.clone(), word.clone(), word.of_request());
         Box::pin(async move { Ok(door.answer(word, judged, request).await) })
