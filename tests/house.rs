@@ -21,4 +21,5 @@ mod screen;
 mod sessions;
 mod support;
 mod test_door;
+mod watch;
 mod workspace_trust;

@@ -34,7 +34,7 @@ pub(super) struct Door<B> {
     /// The log.
     pub log: Log,
     /// Tells this daemon from the next one.
-    pub instance: String,
+    pub nonce: String,
     /// What all bodies together may take.
     pub room: Room,
 }
@@ -91,7 +91,7 @@ impl<B: Behind> Door<B> {
         let route = route::find(&parts.method, path)?;
         visit.route = Some(route);
         if route == Route::Own(Own::Health) {
-            return Ok(Done::Own(own::health(&self.instance)));
+            return Ok(Done::Own(own::health(&self.nonce)));
         }
         let Some(secret) = secret_of(parts, secret, route) else {
             return self.without_workspace(route);
@@ -102,7 +102,7 @@ impl<B: Behind> Door<B> {
         let digest = Digest::of(secret.as_bytes());
         visit.workspace = Some(digest);
         match route {
-            Route::Own(Own::Health) => Ok(Done::Own(own::health(&self.instance))),
+            Route::Own(Own::Health) => Ok(Done::Own(own::health(&self.nonce))),
             Route::Own(Own::Metrics) => Ok(Done::Own(own::metrics(&self.counters))),
             Route::Own(Own::Summary) => Ok(Done::Own(own::summary(&self.counters, digest))),
             Route::Pass(path) => self.pass(path, workspace, parts, &body).await,
@@ -304,7 +304,7 @@ fn query(parts: &Parts) -> Option<String> {
 }
 
 /// 128 random bits for an answer that has no receipt.
-fn fresh() -> String {
+pub(super) fn fresh() -> String {
     let mut bytes = [0u8; 16];
     // Zeros where the system has none: a name for support requests, nothing depends on it.
     let _ = getrandom::fill(&mut bytes);

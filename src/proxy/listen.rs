@@ -1,8 +1,9 @@
-//! The listener's life: bounded, ended with grace.
+//! The listener: loopback only, bounded, ended with grace.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use tokio::time::{interval, sleep};
 use super::behind::Behind;
 use super::body::Room;
 use super::counters::{Counters, UPKEEP};
-use super::door::Door;
+use super::door::{Door, fresh};
 use super::guard::{Guarded, HEAD_BYTES_MAX, Word, linger};
 use super::journal::Log;
 use super::peer::Names;
@@ -50,30 +51,64 @@ pub(crate) enum Stop {
     Now,
 }
 
+/// Why there is no listener.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ListenError {
+    /// Other machines could reach it.
+    #[error("{0} is not an address of this machine alone; only 127.0.0.1 and [::1] are listened on")]
+    NotLoopback(SocketAddr),
+    /// Another program has the port.
+    #[error("another program listens on {0}")]
+    Taken(SocketAddr),
+    /// The system refuses.
+    #[error("cannot listen on {address}: {kind}")]
+    Refused {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        kind: io::ErrorKind,
+    },
+}
+
 /// The HTTP server, bound and not yet serving.
 pub(crate) struct Server<B> {
     listener: TcpListener,
+    address: SocketAddr,
     door: Arc<Door<B>>,
 }
 
 impl<B: Behind> Server<B> {
-    /// On a listener that was bound already. `instance` is what `/healthz` says of this daemon.
-    pub(crate) fn on(
-        listener: TcpListener,
+    /// Binds `address`, port 0 for a free one.
+    pub(crate) async fn bind(
+        address: SocketAddr,
         behind: Arc<B>,
         counters: Arc<Counters>,
         log: Log,
-        instance: String,
-    ) -> io::Result<Self> {
-        let (names, room) = (Names::of(listener.local_addr()?), Room::new());
-        let door = Arc::new(Door { behind, names, counters, log, instance, room });
-        Ok(Self { listener, door })
+    ) -> Result<Self, ListenError> {
+        if !address.ip().is_loopback() {
+            return Err(ListenError::NotLoopback(address));
+        }
+        let listener = TcpListener::bind(address).await.map_err(|error| wrong(address, &error))?;
+        let address = listener.local_addr().map_err(|error| wrong(address, &error))?;
+        let (names, nonce, room) = (Names::of(address), fresh(), Room::new());
+        let door = Arc::new(Door { behind, names, counters, log, nonce, room });
+        Ok(Self { listener, address, door })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What `/healthz` says of this daemon.
+    pub(crate) fn nonce(&self) -> &str {
+        &self.door.nonce
     }
 
     /// Serves until told to stop.
     pub(crate) async fn run(self, mut stop: watch::Receiver<Stop>) {
         raise_open_files();
-        let Self { listener, door } = self;
+        let Self { listener, door, .. } = self;
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut open = JoinSet::new();
         let mut upkeep = interval(UPKEEP);
@@ -91,6 +126,13 @@ impl<B: Behind> Server<B> {
         }
         drop(listener);
         drain(open, stop).await;
+    }
+}
+
+fn wrong(address: SocketAddr, error: &io::Error) -> ListenError {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => ListenError::Taken(address),
+        kind => ListenError::Refused { address, kind },
     }
 }
 

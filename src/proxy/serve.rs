@@ -48,7 +48,7 @@ impl Behind for Arc<House> {
     }
 
     async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
-        let Inbound { path, query, headers, body, .. } = inbound;
+        let Inbound { path, query, headers, body } = inbound;
         let asked = match read::read(workspace.binding.host, path, &headers, &body) {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),

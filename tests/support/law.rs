@@ -75,7 +75,7 @@ fn law_of(home: &Home, named: &[(&Served, &str)]) -> Vec<Shown> {
 }
 
 /// Every receipt, oldest first.
-fn receipts(home: &Home) -> Vec<Shown> {
+pub fn receipts(home: &Home) -> Vec<Shown> {
     let listed = home.json(&["receipts", "list", "--json", "--limit", "1000"]);
     let ids = listed["receipts"].as_array().unwrap().iter().rev().map(|row| row["id"].as_str().unwrap());
     ids.map(|id| Shown(home.json(&["receipts", "show", id, "--json"]))).collect()

@@ -31,6 +31,18 @@ pub enum Dialect {
     Demo,
 }
 
+impl Dialect {
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "Anthropic Messages",
+            Self::OpenAiChat => "Chat Completions",
+            Self::OpenAiResponses => "Responses",
+            Self::Demo => "demo",
+        }
+    }
+}
+
 /// Where a request goes and as whom.
 #[derive(Debug, Clone)]
 pub struct Target {

@@ -167,7 +167,7 @@ fn of_claude(head: &Head<'_>, messages: &[Message<'_>], newest: &Message<'_>) ->
     if said.has(Voice::Compact) {
         return silent(Sort::Compaction);
     }
-    let summary = open_summary(messages);
+    let summary = open_summary(messages, newest);
     let answers = answers(&newest.pieces);
     if head.is_subagent {
         let is_first = !messages.iter().any(|message| message.role == "assistant");
@@ -188,12 +188,26 @@ fn of_claude(head: &Head<'_>, messages: &[Message<'_>], newest: &Message<'_>) ->
     }
 }
 
-/// The summary of a compaction that the model has not answered yet.
-fn open_summary<'m>(messages: &'m [Message<'_>]) -> Option<&'m str> {
-    let unanswered = messages.iter().rev().take_while(|message| message.role != "assistant");
-    let mut texts =
-        unanswered.filter(|message| message.role == "user").flat_map(|m| &m.pieces).filter_map(Piece::text);
-    texts.find(|text| voice(text) == Voice::Summary)
+/// The summary of a compaction that this is the first call after: the model has not answered it, or its last answer was
+/// kept after it and the client shows its files again in this very message, the first of the person's since.
+fn open_summary<'m>(messages: &'m [Message<'_>], newest: &Message<'_>) -> Option<&'m str> {
+    let summary_of = |message: &'m Message<'_>| {
+        let texts = message.pieces.iter().filter_map(Piece::text);
+        texts.filter(|_| message.role == "user").find(|text| voice(text) == Voice::Summary)
+    };
+    let at = messages.iter().rposition(|message| summary_of(message).is_some())?;
+    let since = messages.get(at + 1..).unwrap_or_default();
+    let unanswered = !since.iter().any(|message| message.role == "assistant");
+    let is_first = since.iter().filter(|message| message.role == "user").count() == 1;
+    let summary = messages.get(at).and_then(summary_of);
+    summary.filter(|_| unanswered || (is_first && shows_files(newest)))
+}
+
+/// Whether the client shows its instruction files, or other context of a start, in a message.
+fn shows_files(message: &Message<'_>) -> bool {
+    let is_slot =
+        |piece: &Piece<'_>| matches!(piece, Piece::Reminder(text) if text.starts_with(claude::HOST_SLOT));
+    matches!(message.pieces.first(), Some(Piece::Reminder(_))) || message.pieces.iter().any(is_slot)
 }
 
 /// What the newest user message says, text by text.
@@ -240,19 +254,21 @@ impl<'m> Said<'m> {
     }
 }
 
-/// Text of the reminder that holds the instruction files: before any word of the person's, in the first user message.
-/// Older models get other reminders before it; should its opening change, its documents still tell it.
+/// Text of the reminder that holds the instruction files: before any word of the person's, in the first user message or,
+/// after a compaction that kept the last answer, in a later one. Older models get other reminders before it; should its
+/// opening change, its documents still tell it in the first message.
 fn host_slot(messages: &[Message<'_>]) -> Option<String> {
-    let first = messages.iter().find(|message| message.role == "user")?;
-    let reminders = || {
-        first.pieces.iter().map_while(|piece| match piece {
-            Piece::Reminder(text) => Some(text),
-            _ => None,
-        })
-    };
-    let named = reminders().find(|text| text.starts_with(claude::HOST_SLOT));
-    let slot = named.or_else(|| reminders().find(|text| text.contains(claude::DOCUMENT)))?;
-    Some(slot.clone().into_owned())
+    let users = || messages.iter().filter(|message| message.role == "user");
+    let named = users().flat_map(leading_reminders).find(|text| text.starts_with(claude::HOST_SLOT));
+    let told = || leading_reminders(users().next()?).find(|text| text.contains(claude::DOCUMENT));
+    named.or_else(told).map(str::to_owned)
+}
+
+fn leading_reminders<'m>(message: &'m Message<'_>) -> impl Iterator<Item = &'m str> {
+    message.pieces.iter().map_while(|piece| match piece {
+        Piece::Reminder(text) => Some(text.as_ref()),
+        _ => None,
+    })
 }
 
 fn claude_id(headers: &HeaderMap, head: &Head<'_>, messages: &[Message<'_>]) -> Id {

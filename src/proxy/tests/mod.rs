@@ -21,7 +21,7 @@ use hyper::body::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -126,11 +126,11 @@ impl House {
             waiting,
         });
         let (counters, log) = (Arc::new(Counters::new()), Shared::default());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let address = "127.0.0.1:0".parse().unwrap();
         let to = Log::to(Box::new(log.clone()));
-        let server = Server::on(listener, stage.clone(), counters.clone(), to, "mark".to_owned()).unwrap();
+        let server = Server::bind(address, stage.clone(), counters.clone(), to).await.unwrap();
         let (stop, stopped) = watch::channel(Stop::Not);
+        let port = server.address().port();
         let done = tokio::spawn(server.run(stopped));
         Self { port, stage, counters, stop, dropped, done, log }
     }

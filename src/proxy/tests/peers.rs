@@ -139,3 +139,14 @@ async fn paths_outside_the_table_fail_closed() {
     }
     assert_eq!(house.stage.asked(), 0);
 }
+
+#[tokio::test]
+async fn only_the_loopback_is_listened_on() {
+    let house = House::start([]).await;
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let address = address.parse().unwrap();
+        let log = Log::to(Box::new(std::io::sink()));
+        let bound = Server::bind(address, house.stage.clone(), house.counters.clone(), log).await;
+        assert_eq!(bound.err(), Some(super::super::listen::ListenError::NotLoopback(address)));
+    }
+}

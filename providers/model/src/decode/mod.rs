@@ -37,15 +37,6 @@ impl Decoder {
         }
     }
 
-    /// The dialect's name for people.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Anthropic(_) => "Anthropic Messages",
-            Self::Chat(_) => "Chat Completions",
-            Self::Responses(_) => "Responses",
-        }
-    }
-
     /// Takes one event. Events this crate does not know are ignored; an event named `error` is one in every dialect.
     pub(crate) fn take(&mut self, name: &str, data: &str) -> Step {
         if data.trim() == "[DONE]" {

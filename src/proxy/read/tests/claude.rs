@@ -178,12 +178,37 @@ fn a_span_stands_after_the_last_block_of_each_human_message() {
     assert_eq!(asked.draft.body, body.as_bytes());
 }
 
+const FILES: &str = "<system-reminder>\nCodebase and user instructions are shown below. Mind them.\n\n\
+    Contents of /p/CLAUDE.md (project):\n\nrule\n</system-reminder>";
+
 #[test]
 fn the_hosts_own_slot_is_the_reminder_with_documents_before_the_persons_words() {
-    let files =
-        "<system-reminder>\nShown below.\n\nContents of /p/CLAUDE.md (project):\n\nrule\n</system-reminder>";
-    assert_eq!(ask(json!([user(&[REMINDER, files, "hi"])])).draft.host_slot.as_deref(), Some(files));
-    assert_eq!(ask(json!([user(&[REMINDER, "hi", files])])).draft.host_slot, None);
-    let later = json!([user(&["hi"]), assistant("x"), user(&[files, "hi"])]);
-    assert_eq!(ask(later).draft.host_slot, None);
+    let slot = |messages: Value| ask(messages).draft.host_slot;
+    let files = Some(FILES.to_owned());
+    assert_eq!(slot(json!([user(&[FILES, REMINDER, "hi"])])), files);
+    assert_eq!(slot(json!([user(&["<system-reminder>\nx\n\nContents of y", FILES, "hi"])])), files);
+    assert_eq!(slot(json!([user(&[SUMMARY]), assistant("kept"), user(&[FILES, "hi"])])), files);
+    assert_eq!(slot(json!([user(&["hi", FILES])])), None);
+    // Under another opening, told by its documents, in the first message only.
+    let other = FILES.replace("Codebase and", "All");
+    assert_eq!(slot(json!([user(&[REMINDER, &other, "hi"])])), Some(other.clone()));
+    assert_eq!(slot(json!([user(&["hi"]), assistant("x"), user(&[&other, "hi"])])), None);
+}
+
+#[test]
+fn a_compaction_that_keeps_the_last_answer_has_one_first_call() {
+    let empty = json!({ "role": "system", "content": [], "output_config": {} });
+    let start = [json!({ "role": "user", "content": SUMMARY }), empty, assistant("kept")];
+    let with = |more: &[Value]| ask(Value::from([&start[..], more].concat()));
+    let next = user(&[FILES, "<local-command-stdout>Compacted", "go on"]);
+    let first = with(std::slice::from_ref(&next));
+    assert_eq!((told(&first), first.draft.slots.len()), (("s-1", Sort::Afresh, "go on"), 2));
+    let later = with(&[next.clone(), called("t1"), answered("t1", &[])]);
+    assert_eq!(told(&later), ("s-1", Sort::Continuation, ""));
+    let later = with(&[next, assistant("done"), user(&["more"])]);
+    assert_eq!(told(&later), ("s-1", Sort::Human, "more"));
+    // In the middle of a turn nobody wrote anything: the span joins the summary.
+    let middle = [json!({ "role": "user", "content": SUMMARY }), called("t1"), answered("t1", &[FILES])];
+    let middle = ask(Value::from(&middle[..]));
+    assert_eq!((told(&middle), middle.draft.slots.len()), (("s-1", Sort::Afresh, SUMMARY), 1));
 }
