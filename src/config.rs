@@ -19,7 +19,7 @@ use agentspine_gate::Id;
 use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::turn::{Identity, InstructionHost};
 
-pub(crate) use proxy::{ProxySettings, RemoteListen};
+pub(crate) use proxy::ProxySettings;
 pub(crate) use secret::Secret;
 
 use crate::report::Failure;

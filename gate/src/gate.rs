@@ -236,11 +236,15 @@ impl Gate {
         };
         let Some(claims) = claims_in(&record) else { return Ok(None) };
         let claims = Arc::new(claims);
-        if self.claims.len() == CLAIMS_KEPT_MAX {
+        self.keep_claims(Arc::clone(&claims));
+        Ok(Some(claims))
+    }
+
+    fn keep_claims(&mut self, claims: Arc<Claims>) {
+        if self.claims.len() >= CLAIMS_KEPT_MAX {
             self.claims.clear();
         }
-        self.claims.insert(id, Arc::clone(&claims));
-        Ok(Some(claims))
+        self.claims.insert(claims.id, claims);
     }
 
     /// Signs and stores the prepared receipt of a composed call.
@@ -257,12 +261,10 @@ impl Gate {
         claims.expires_at = rfc3339(wall.saturating_add_unsigned(VALIDITY_MS));
         claims.boot = self.seams.clock.boot_id();
         claims.issued_boottime_ms = self.seams.clock.boottime_ms();
-        let value = serde_json::to_value(&claims).map_err(|_| broken_claims())?;
-        let bytes = canonical::of_value(&value).map_err(|_| broken_claims())?;
-        let signed = self.vault.sign(&bytes)?;
-        let body = json!({ "claims": value, "kid": signed.kid, "mac": signed.mac });
-        self.vault.append(RowKind::Issued, Some(claims.id), &body)?;
-        Ok(Receipt::new(claims, bytes, signed))
+        let text = canonical::to_bytes(&claims).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = text.ok_or_else(broken_claims)?;
+        let signed = self.vault.issue(claims.id, &text)?;
+        Ok(Receipt::new(claims, text.into_bytes(), signed))
     }
 
     /// Reads everything bound again and spends the receipt, durably, once. `request` is the host's view of the turn now.
@@ -301,7 +303,9 @@ impl Gate {
             delivery: &claims.delivery_id,
             body: &body,
         })?;
-        Ok(receipt.spent())
+        let receipt = receipt.spent();
+        self.keep_claims(Arc::new(receipt.claims().clone()));
+        Ok(receipt)
     }
 
     fn verify_time(&self, claims: &Claims) -> Result<(), Refusal> {

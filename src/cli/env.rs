@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
 use super::flags::{IdentityFlags, instruction_host};
-use super::run::prepare;
+use super::run::{Renewal, prepare};
 use crate::config::{Config, Flags};
 use crate::proxy::clients::{self, Client, Told};
 use crate::report::{Failure, Output, Report};
@@ -30,6 +30,9 @@ pub(super) struct EnvArgs {
     /// Whose instruction files are mandatory [default: the client's own; else instruction_host of the configuration]
     #[arg(long, value_name = "HOST", value_parser = instruction_host())]
     instruction_host: Option<InstructionHost>,
+    /// Draw a new secret for this directory first: clients that were started with the old one are refused
+    #[arg(long)]
+    renew: bool,
     /// Print JSON (agentspine.env/v1)
     #[arg(long)]
     pub json: bool,
@@ -50,7 +53,8 @@ impl EnvArgs {
 
 /// Prints them.
 pub(super) fn run(args: &EnvArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
-    let prepared = prepare(args.client, args.instruction_host, config)?;
+    let secret = if args.renew { Renewal::New } else { Renewal::Same };
+    let prepared = prepare(args.client, args.instruction_host, secret, config)?;
     let told = clients::told(args.client, &prepared.serving.notice.base(), &prepared.workspace, config)?;
     match report.output() {
         Output::Json => report.json(&document(&told)),

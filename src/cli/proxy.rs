@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentspine_gate::turn::InstructionHost;
+use agentspine_gate::turn::{Injection, InstructionHost};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::flags::{IdentityFlags, instruction_host};
 use super::rooms::{Rooms, working_directory};
-use crate::config::{Config, Flags, RemoteListen};
+use crate::config::{Config, Flags};
 use crate::proxy::clients::{self, Client, HEADER};
-use crate::proxy::daemon::{self, Daemon, Stay, Voice};
+use crate::proxy::daemon::{self, Daemon, Stay};
 use crate::proxy::post::{self, Notice, Post, Stand};
 use crate::proxy::workspaces::{Registry, Workspace};
 use crate::report::{Failure, Report};
@@ -29,6 +29,7 @@ pub(super) const READY: &str = "ready";
   agentspine run claude                             starts it by itself; nothing else is needed
   agentspine proxy --instruction-host claude        in the foreground, for any client: prints the base URL
   agentspine proxy --project ~/src/app --host codex
+  agentspine proxy --pause                          adds nothing more in this directory, until --resume
   agentspine service install                        keeps it running
 
 One serves each user, on the same port every time. A client shows whose directory it works in by a secret: in the header
@@ -46,6 +47,12 @@ pub(super) struct ProxyArgs {
     /// The directory whose base URL is printed [default: this one]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
+    /// Stop adding text to this directory's conversations; what was added stays in them
+    #[arg(long, conflicts_with_all = ["resume", "daemon", "service"])]
+    pause: bool,
+    /// End the pause
+    #[arg(long, conflicts_with_all = ["daemon", "service"])]
+    resume: bool,
     /// Detached, for `run`.
     #[arg(long, hide = true, conflicts_with = "service")]
     daemon: bool,
@@ -71,14 +78,13 @@ impl ProxyArgs {
     fn stay(&self) -> Stay {
         if self.daemon { Stay::UntilIdle(Duration::from_secs(self.idle)) } else { Stay::Always }
     }
-
-    fn voice(&self) -> Voice {
-        if self.daemon { Voice::Log } else { Voice::Inherited }
-    }
 }
 
 /// Takes the post, listens, says so, serves.
 pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
+    if args.pause || args.resume {
+        return set_injection(args, config, report);
+    }
     if args.daemon {
         // A session of its own: a closed terminal takes its clients along, not the daemon. Where it leads one already, fine.
         let _ = rustix::process::setsid();
@@ -90,8 +96,8 @@ pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Res
     let address = address(args, config, &registry)?;
 
     let mut post = post(&rooms)?;
-    let listener = daemon::listen(address)?;
-    let notice = daemon::notice(&listener)?;
+    let daemon = Daemon::bind(address, &rooms.dir, Arc::clone(&registry), config)?;
+    let notice = daemon.notice();
     registry.remember_port(notice.address.port())?;
     post.announce(&notice).map_err(|cause| {
         Failure::other(format!("The proxy cannot say where it is: {}", cause.kind()), "Check disk space")
@@ -103,8 +109,28 @@ pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Res
     if args.daemon {
         daemon::detach(&rooms.dir)?;
     }
-    let daemon = Daemon { dir: rooms.dir, registry, stay: args.stay(), voice: args.voice() };
-    daemon::run(daemon, config, listener, notice.instance)
+    daemon.serve(args.stay());
+    Ok(())
+}
+
+/// Pauses, or ends the pause, for every client of the directory; calls from now on see it.
+fn set_injection(args: &ProxyArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
+    let dir = working_directory(args.project.as_deref())?;
+    let registry = Registry::of(&Rooms::open(config)?.dir)?;
+    let (injection, now) = match args.pause {
+        true => {
+            (Injection::Paused, "paused: calls are verified and get receipts, nothing new is added to them")
+        }
+        false => (Injection::On, "on: files, rules and recall are added again from the next message on"),
+    };
+    if registry.set_injection(&dir, injection)? == 0 {
+        return Err(Failure::other(
+            format!("No client has called for {} yet", config.short_path(&dir)),
+            "Start one there: agentspine run claude",
+        ));
+    }
+    report.line(format!("Injection in {} is {now}", config.short_path(&dir)));
+    Ok(())
 }
 
 fn workspace(args: &ProxyArgs, config: &Config, registry: &Registry) -> Result<Arc<Workspace>, Failure> {
@@ -117,20 +143,10 @@ fn workspace(args: &ProxyArgs, config: &Config, registry: &Registry) -> Result<A
 /// Where to listen: the flag's place, else the file's, else the port of last time, else any.
 fn address(args: &ProxyArgs, config: &Config, registry: &Registry) -> Result<SocketAddr, Failure> {
     let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
-    let address = match args.listen.or(config.proxy.listen) {
-        Some(address) => address,
-        None => loopback(registry.port()?.unwrap_or_default()),
-    };
-    if address.ip().is_loopback() || config.proxy.remote == RemoteListen::Allowed {
-        return Ok(address);
+    match args.listen.or(config.proxy.listen) {
+        Some(address) => Ok(address),
+        None => Ok(loopback(registry.port()?.unwrap_or_default())),
     }
-    Err(Failure::usage(
-        format!("{address} can be reached from other machines"),
-        format!(
-            "Listen on 127.0.0.1, or allow it: [proxy] allow_remote = true in {}",
-            config.short_path(&config.file)
-        ),
-    ))
 }
 
 fn post(rooms: &Rooms) -> Result<Post, Failure> {

@@ -55,16 +55,31 @@ pub(super) struct Prepared {
     pub workspace: std::sync::Arc<Workspace>,
 }
 
+/// Which secret a workspace gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Renewal {
+    /// The one it has.
+    Same,
+    /// A new one; the old one is nobody's then.
+    New,
+}
+
 /// Sees to workspace and daemon for a client in this directory.
 pub(super) fn prepare(
     client: Client,
     named: Option<InstructionHost>,
+    secret: Renewal,
     config: &Config,
 ) -> Result<Prepared, Failure> {
     let dir = working_directory(None)?;
     let binding = clients::binding(client, &dir, named, config)?;
     let rooms = Rooms::open(config)?;
-    let workspace = Registry::of(&rooms.dir)?.ensure(binding)?;
+    let registry = Registry::of(&rooms.dir)?;
+    let mut workspace = registry.ensure(binding.clone())?;
+    if secret == Renewal::New {
+        registry.forget(workspace.secret.expose())?;
+        workspace = registry.ensure(binding)?;
+    }
     let serving = start::serving(config, &rooms.dir)?;
     clients::gateway(client, &serving.notice.base(), config)?;
     Ok(Prepared { serving, workspace })
@@ -76,13 +91,13 @@ pub(super) fn run(args: &RunArgs, config: &Config, report: &mut Report) -> Resul
         return Err(Failure::usage("no client is named", "agentspine run claude"));
     };
     let client = Client::of(program);
-    let prepared = prepare(client, args.instruction_host, config)?;
+    let prepared = prepare(client, args.instruction_host, Renewal::Same, config)?;
     let Prepared { serving, workspace } = &prepared;
     let base = serving.notice.base();
     warn(client, &prepared, config, report);
 
     let told = clients::told(client, &base, workspace, config)?;
-    let address = serving.notice.reach();
+    let address = serving.notice.address;
     let before = ask::summary(address, &workspace.secret).unwrap_or_default();
     let own = told.args.iter().map(OsString::from).chain(rest.iter().cloned()).collect();
     let code = client::run(program, own, told.variables)?;

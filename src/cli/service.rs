@@ -3,6 +3,7 @@
 mod manager;
 
 use std::io;
+use std::net::TcpListener;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
@@ -11,7 +12,6 @@ use serde::Serialize;
 use super::rooms::Rooms;
 use crate::config::Config;
 use crate::proxy::ask;
-use crate::proxy::daemon;
 use crate::proxy::post::{self, Stand};
 use crate::proxy::workspaces::Registry;
 use crate::report::{Failure, Output, Report};
@@ -91,8 +91,10 @@ fn remembered_port(registry: &Registry) -> Result<u16, Failure> {
     if let Some(port) = registry.port()? {
         return Ok(port);
     }
-    let listener = daemon::listen(([127, 0, 0, 1], 0).into())?;
-    let port = daemon::notice(&listener)?.address.port();
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    let port = free
+        .map_err(|cause| Failure::other(format!("No free port: {}", cause.kind()), "agentspine doctor"))?
+        .port();
     registry.remember_port(port)?;
     Ok(port)
 }
@@ -129,11 +131,9 @@ fn status(manager: &Manager, config: &Config, report: &mut Report) -> Result<(),
         Stand::Held(notice) => Some(notice),
         Stand::Free | Stand::Starting => None,
     };
-    let health = notice.as_ref().and_then(|notice| ask::health(notice.reach()).ok());
-    let healthy = notice
-        .as_ref()
-        .zip(health.as_ref())
-        .is_some_and(|(notice, health)| notice.instance == health.instance);
+    let health = notice.as_ref().and_then(|notice| ask::health(notice.address).ok());
+    let healthy =
+        notice.as_ref().zip(health.as_ref()).is_some_and(|(notice, health)| notice.nonce == health.nonce);
     let status = Status {
         schema: SCHEMA,
         installed: manager.path.exists(),

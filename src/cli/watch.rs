@@ -63,8 +63,7 @@ pub(super) fn run(args: &WatchArgs, config: &Config) -> Result<(), Failure> {
     let live = Live::new(place(config), FIRST, args.session.clone());
     let theme = Theme { ascii: config.ui.ascii, no_color: config.ui.no_color, still: false };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = runtime.map_err(|error| no_terminal(&error))?.block_on(watch(theme, live));
-    done
+    runtime.map_err(|error| no_terminal(&error))?.block_on(watch(theme, live))
 }
 
 /// What the reading thread is asked.

@@ -56,7 +56,6 @@ pub(super) struct HttpTable {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ProxyTable {
     pub listen: Option<SocketAddr>,
-    pub allow_remote: bool,
     pub anthropic: Option<String>,
     pub openai: Option<String>,
     pub chatgpt: Option<String>,

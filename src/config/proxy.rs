@@ -15,27 +15,16 @@ const OPENAI: &str = "https://api.openai.com";
 /// The API that a ChatGPT login of Codex uses.
 const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
 
-/// Whether the proxy may listen where other machines reach it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RemoteListen {
-    /// No: the default.
-    Refused,
-    /// The person said so in their own configuration.
-    Allowed,
-}
-
 /// `[proxy]` with its defaults. Upstreams come from here alone, never from a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProxySettings {
     /// Where it listens, if the person named a place.
     pub listen: Option<SocketAddr>,
-    /// Whether that may be another place than the loopback.
-    pub remote: RemoteListen,
     /// For Anthropic's dialect.
     pub anthropic: Upstream,
     /// For `OpenAI`'s dialects.
     pub openai: Upstream,
-    /// For Codex with a ChatGPT login; it has no version in its paths.
+    /// For Codex with a ChatGPT login.
     pub chatgpt: Upstream,
 }
 
@@ -52,7 +41,6 @@ impl ProxySettings {
         };
         Ok(Self {
             listen: table.listen,
-            remote: if table.allow_remote { RemoteListen::Allowed } else { RemoteListen::Refused },
             anthropic: base("anthropic", table.anthropic, ANTHROPIC)?,
             openai: base("openai", table.openai, OPENAI)?,
             chatgpt: base("chatgpt", table.chatgpt, CHATGPT)?,

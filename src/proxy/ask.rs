@@ -21,7 +21,7 @@ pub(crate) struct Health {
     /// Version of the daemon.
     pub version: String,
     /// The daemon's own random mark.
-    pub instance: String,
+    pub nonce: String,
 }
 
 /// What `/agentspine/summary` says: a workspace's counts since the daemon started.

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
 
 use agentspine_gate::{ReceiptId, Refusal};
 use agentspine_model::ModelError;
@@ -48,8 +47,6 @@ pub(crate) struct Inbound {
     pub headers: HeaderMap,
     /// Decoded.
     pub body: Bytes,
-    /// When its head had arrived.
-    pub arrived: Instant,
 }
 
 /// A request without a prompt and without a body.

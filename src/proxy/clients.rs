@@ -157,8 +157,8 @@ fn past_the_proxy(config: &Config) -> Vec<(&'static str, String)> {
 /// Refuses where the person's environment or the client's configuration names a gateway that would be replaced, and the
 /// proxy would not send on to it.
 pub(crate) fn gateway(client: Client, base: &str, config: &Config) -> Result<(), Failure> {
-    let anthropic = ("ANTHROPIC_BASE_URL", "anthropic", &config.proxy.anthropic);
-    let openai = ("OPENAI_BASE_URL", "openai", &config.proxy.openai);
+    let anthropic = ("ANTHROPIC_BASE_URL", "anthropic", config.proxy.anthropic.at(""));
+    let openai = ("OPENAI_BASE_URL", "openai", config.proxy.openai.at(""));
     let replaced = match client {
         Client::Claude => vec![anthropic],
         Client::Codex => return codex::gateway(config),
@@ -167,7 +167,7 @@ pub(crate) fn gateway(client: Client, base: &str, config: &Config) -> Result<(),
     };
     for (variable, key, upstream) in replaced {
         let Some(named) = config.environment.text(variable) else { continue };
-        if !same_base(named, upstream.as_str()) && !is_ours(named, base) {
+        if !same_base(named, &upstream) && !is_ours(named, base) {
             return Err(unknown_gateway(&format!("{variable} names"), key, shown(named), config));
         }
     }

@@ -1,38 +1,33 @@
-//! The serving process: a place to listen, signals, leaving when nobody needs it, a log of bounded size.
+//! The serving process: a place to listen, signals, leaving when nobody needs it.
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentspine_gate::ids::hex;
-use agentspine_gate::seams::Rng as _;
 use agentspine_gate::state_dir::StateDir;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 use super::counters::Counters;
 use super::journal::Log;
-use super::listen::{Server, Stop};
+use super::listen::{ListenError, Server, Stop};
+use super::log::LogFile;
 use super::post::{self, Notice};
 use super::serve::House;
-use super::settings::Settings;
+use super::upstream::{Bases, Onward};
 use super::workspaces::Registry;
 use crate::compose::{self, DemoPace};
 use crate::config::{Config, Environment, Flags};
 use crate::report::Failure;
-use crate::system::OsRng;
 
-/// How often an idle daemon asks whether it may leave, and looks at its log.
-const TICK: Duration = Duration::from_secs(10);
-/// Size at which the log is put aside, bytes; one older log is kept.
-const LOG_BYTES_MAX: u64 = 1024 * 1024;
-/// Random bytes of an instance's mark.
-const INSTANCE_BYTES: usize = 16;
+/// How often a daemon asks whether it may leave, at most and at least.
+const TICK_MAX: Duration = Duration::from_secs(10);
+const TICK_MIN: Duration = Duration::from_millis(20);
 
 /// How long it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,93 +38,88 @@ pub(crate) enum Stay {
     UntilIdle(Duration),
 }
 
-/// Where its messages go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Voice {
-    /// To the terminal or service manager that started it.
-    Inherited,
-    /// To `<state>/log/proxy.log`.
-    Log,
-}
-
-/// What it stands on.
+/// A daemon that listens and hears signals, and does not serve yet: whoever is told of it now may already end it.
 pub(crate) struct Daemon {
-    /// The state directory.
-    pub dir: StateDir,
-    /// Who may ask.
-    pub registry: Arc<Registry>,
-    /// How long it serves.
-    pub stay: Stay,
-    /// Where its messages go.
-    pub voice: Voice,
+    runtime: Runtime,
+    signals: Signals,
+    house: Arc<House>,
+    server: Server<Arc<House>>,
+    onward: Arc<Onward>,
+    registry: Arc<Registry>,
+    run_dir: PathBuf,
 }
 
-/// Listens; a port that another program has is named with what to do.
-pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
-    let listener = TcpListener::bind(address).map_err(|cause| match cause.kind() {
-        ErrorKind::AddrInUse => Failure::other(
-            format!("Another program listens on {address}"),
-            "Stop it, or let the system choose another port: agentspine proxy --listen 127.0.0.1:0 \
-             (clients that were started with the old one are started again)",
-        ),
-        kind => Failure::other(
-            format!("Cannot listen on {address}: {kind}"),
-            "Choose another place: agentspine proxy --listen 127.0.0.1:0",
-        ),
-    })?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(listener)
-}
+impl Daemon {
+    /// Opens the rooms and binds the address; port 0 for a free one.
+    pub(crate) fn bind(
+        address: SocketAddr,
+        dir: &StateDir,
+        registry: Arc<Registry>,
+        config: &Config,
+    ) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.map_err(failed)?;
+        // The daemon belongs to no project; each workspace brings its own.
+        let rooms = compose::opening(config, Path::new("/")).rooms()?;
+        let client = compose::client(config, DemoPace::Instant)?;
+        let onward = Arc::new(Onward::to(Bases::of(&config.proxy)));
+        let house = House::new(rooms, client, Arc::clone(&onward), Arc::clone(&registry));
+        let log = Log::to(Box::new(LogFile::open(log_path(dir)).map_err(failed)?));
+        let (server, signals) = runtime.block_on(async {
+            let server =
+                Server::bind(address, Arc::new(Arc::clone(&house)), Arc::new(Counters::new()), log).await?;
+            Ok::<_, Failure>((server, Signals::new().map_err(failed)?))
+        })?;
+        Ok(Self { runtime, signals, house, server, onward, registry, run_dir: dir.run_dir() })
+    }
 
-/// This process, as its notice says it.
-pub(crate) fn notice(listener: &TcpListener) -> Result<Notice, Failure> {
-    let mut mark = [0; INSTANCE_BYTES];
-    OsRng.fill(&mut mark).map_err(failed)?;
-    Ok(Notice {
-        pid: std::process::id(),
-        address: listener.local_addr().map_err(failed)?,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        instance: hex(&mark),
-    })
-}
-
-/// Serves until a signal, or until nobody needs it.
-pub(crate) fn run(
-    daemon: Daemon,
-    config: &Config,
-    listener: TcpListener,
-    instance: String,
-) -> Result<(), Failure> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
-    let settings = Arc::new(Settings::new(config.proxy.clone()));
-    let rooms = compose::opening(config, Path::new("/")).rooms()?;
-    let client = compose::client(config, DemoPace::Instant)?;
-    let house = House::new(rooms, client, Arc::clone(&settings), Arc::clone(&daemon.registry));
-    // Held to the end of the process: a client that starts now waits for it and then starts a daemon of its own.
-    let mut leaving = None;
-    let done = runtime.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
-        let mut asked = Signals::new().map_err(failed)?;
-        let (end, stop) = watch::channel(Stop::Not);
-        let counters = Arc::new(Counters::new());
-        let log = Log::to(Box::new(io::stderr()));
-        let server =
-            Server::on(listener, Arc::new(Arc::clone(&house)), counters, log, instance).map_err(failed)?;
-        let signals = async {
-            leaving = until_done(&daemon, &house, &settings, &mut asked).await;
-            end.send_replace(Stop::Drain);
-            asked.again().await;
-            end.send_replace(Stop::Now);
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = server.run(stop) => Ok(()),
-            () = signals => Ok(()),
+    /// This process, as others are told of it.
+    pub(crate) fn notice(&self) -> Notice {
+        Notice {
+            pid: std::process::id(),
+            address: self.server.address(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            nonce: self.server.nonce().to_owned(),
         }
-    });
-    runtime.shutdown_background();
-    done
+    }
+
+    /// Serves until a signal, or until nobody needs it. A first signal lets answers end, a second one cuts them.
+    pub(crate) fn serve(self, stay: Stay) {
+        let Self { runtime, mut signals, house, server, onward, registry, run_dir } = self;
+        let (tell, told) = watch::channel(Stop::Not);
+        // Held to the end: a client that starts meanwhile waits for it, and then starts a daemon of its own.
+        let mut leaving = None;
+        runtime.block_on(async {
+            let serving = server.run(told);
+            let stopping = async {
+                leaving = until_done(stay, &registry, &run_dir, &onward, &mut signals).await;
+                tell.send_replace(Stop::Drain);
+                signals.end().await;
+                tell.send_replace(Stop::Now);
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = serving => {}
+                () = stopping => {}
+                () = house.keep_tidy() => {}
+            }
+        });
+        runtime.shutdown_background();
+    }
+}
+
+impl From<ListenError> for Failure {
+    fn from(error: ListenError) -> Self {
+        let advice = match error {
+            ListenError::NotLoopback(_) => "Listen on this machine: agentspine proxy --listen 127.0.0.1:0",
+            ListenError::Taken(_) => {
+                "End that program, or take another port: agentspine proxy --listen 127.0.0.1:0 \
+                 (clients that have the old address are started again)"
+            }
+            ListenError::Refused { .. } => "Take another place: agentspine proxy --listen 127.0.0.1:0",
+        };
+        Self::other(error.to_string(), advice)
+    }
 }
 
 /// The signals that say something to a daemon.
@@ -148,8 +138,8 @@ impl Signals {
         })
     }
 
-    /// Waits for somebody who is tired of waiting.
-    async fn again(&mut self) {
+    /// Waits for one that asks for the end.
+    async fn end(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -159,86 +149,58 @@ impl Signals {
 
 /// Waits for the reason to stop; the lock that keeps clients waiting, where it is idleness.
 async fn until_done(
-    daemon: &Daemon,
-    house: &House,
-    settings: &Settings,
+    stay: Stay,
+    registry: &Registry,
+    run_dir: &Path,
+    onward: &Onward,
     signals: &mut Signals,
 ) -> Option<File> {
-    let mut next = Instant::now();
     loop {
-        house.keep_tidy();
-        next = next.checked_add(pause(daemon.stay)).unwrap_or(next);
         tokio::select! {
             _ = signals.terminate.recv() => return None,
             _ = signals.interrupt.recv() => return None,
-            _ = signals.hangup.recv() => reload(settings),
-            () = sleep_until(next) => {
-                if daemon.voice == Voice::Log {
-                    // A log that cannot be put aside goes on as it is.
-                    let _ = rotate(&log_path(&daemon.dir));
-                }
-                if let Some(leaving) = idle(daemon) {
-                    return Some(leaving);
-                }
-            }
+            _ = signals.hangup.recv() => reload(onward),
+            leaving = idle(stay, registry, run_dir) => return Some(leaving),
         }
     }
 }
 
-fn pause(stay: Stay) -> Duration {
-    match stay {
-        Stay::Always => TICK,
-        Stay::UntilIdle(idle) => idle.min(TICK),
+/// Waits until there was no request for long enough and no client runs.
+async fn idle(stay: Stay, registry: &Registry, run_dir: &Path) -> File {
+    let Stay::UntilIdle(limit) = stay else { return std::future::pending().await };
+    loop {
+        sleep(limit.clamp(TICK_MIN, TICK_MAX)).await;
+        if registry.quiet_for() >= limit
+            // While the lock cannot be asked for, it stays.
+            && let Ok(Some(leaving)) = post::nobody_uses(run_dir)
+        {
+            return leaving;
+        }
     }
-}
-
-fn idle(daemon: &Daemon) -> Option<File> {
-    let Stay::UntilIdle(limit) = daemon.stay else { return None };
-    if daemon.registry.quiet_for() < limit {
-        return None;
-    }
-    // While the lock cannot be asked for, it stays.
-    post::nobody_uses(&daemon.dir.run_dir()).ok().flatten()
 }
 
 /// Takes the upstreams of the file as it is now; one that is no configuration changes nothing.
-fn reload(settings: &Settings) {
+fn reload(onward: &Onward) {
     if let Ok(config) = Config::load(&Flags::default(), Environment::of_process()) {
-        settings.set(config.proxy);
+        onward.set(Bases::of(&config.proxy));
     }
 }
 
-/// `<state>/log/proxy.log`.
 fn log_path(dir: &StateDir) -> PathBuf {
     dir.log_dir().join("proxy.log")
 }
 
-/// Lets go of whoever started it: nothing more on its stdout, messages into the log.
+/// Lets go of whoever started it: nothing more on its stdout, what a panic says into the log.
 pub(crate) fn detach(dir: &StateDir) -> Result<(), Failure> {
     let null = File::options().write(true).open("/dev/null").map_err(failed)?;
+    let log = LogFile::open(log_path(dir)).map_err(failed)?;
     rustix::stdio::dup2_stdout(&null).map_err(|cause| failed(cause.into()))?;
-    let path = log_path(dir);
-    rotate(&path).and_then(|_| speak_into(&path)).map_err(failed)
-}
-
-/// Puts a log aside that is large enough; whether it did.
-fn rotate(path: &Path) -> io::Result<bool> {
-    let large = path.metadata().is_ok_and(|meta| meta.len() >= LOG_BYTES_MAX);
-    if large {
-        std::fs::rename(path, path.with_extension("log.1"))?;
-        speak_into(path)?;
-    }
-    Ok(large)
-}
-
-fn speak_into(path: &Path) -> io::Result<()> {
-    let file = File::options().create(true).append(true).mode(0o600).open(path)?;
-    rustix::stdio::dup2_stderr(&file).map_err(io::Error::from)
+    rustix::stdio::dup2_stderr(log.file()).map_err(|cause| failed(cause.into()))
 }
 
 fn failed(cause: io::Error) -> Failure {
     Failure::other(
         format!("The proxy did not start: {}", cause.kind()),
-        "Check the limits of this system: ulimit -a",
+        "Check disk space, and the limits of this system: ulimit -a",
     )
 }

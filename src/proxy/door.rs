@@ -1,7 +1,7 @@
 //! The way of one request, top to bottom: may it speak, where does it go, whose is it, what comes back.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use agentspine_gate::ids::hex;
 use agentspine_gate::{Digest, ReceiptId};
@@ -12,8 +12,9 @@ use hyper::{Method, Request, Response};
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
 use super::block::{self, Answer, Envelope};
+use super::body::Room;
 use super::counters::Counters;
-use super::guard::Word;
+use super::guard::{Judged, Word};
 use super::headers::{self, RECEIPT, WORKSPACE};
 use super::journal::{Line, Log, Result as Fate, ms_since, now_ms};
 use super::peer::{self, Names};
@@ -34,8 +35,8 @@ pub(super) struct Door<B> {
     pub log: Log,
     /// Tells this daemon from the next one.
     pub nonce: String,
-    /// Longest silence inside a body.
-    pub body_idle: Duration,
+    /// What all bodies together may take.
+    pub room: Room,
 }
 
 /// One request, as far as the log may know it.
@@ -59,6 +60,7 @@ impl<B: Behind> Door<B> {
     pub(super) async fn answer(
         self: Arc<Self>,
         word: Arc<Word>,
+        judged: Judged,
         request: Request<Incoming>,
     ) -> Response<ReplyBody> {
         let (parts, body) = request.into_parts();
@@ -70,11 +72,17 @@ impl<B: Behind> Door<B> {
             workspace: None,
             bytes_in: 0,
         };
-        let done = match word.refused() {
+        let done = match judged.refused {
             Some(refused) => Err(refused),
             None => self.walk(&parts, body, &mut visit).await,
         };
-        self.respond(visit, done, word)
+        // A refused request's body may be unread: nothing can follow it.
+        let last = judged.last || done.is_err();
+        let mut response = self.respond(visit, done, word);
+        if last {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
 
     async fn walk(&self, parts: &Parts, body: Incoming, visit: &mut Visit) -> Result<Done, Refused> {
@@ -134,10 +142,11 @@ impl<B: Behind> Door<B> {
     ) -> Result<Done, Refused> {
         visit.envelope = path.envelope();
         self.tally(visit, |summary| summary.calls += 1);
-        let body = body::read(&parts.headers, body, self.body_idle).await?;
+        // Held until the answer's head: by then the upstream has the body.
+        let (body, _room) = body::read(&self.room, &parts.headers, body).await?;
         visit.bytes_in = body.len();
         let (query, headers) = (query(parts), headers::of_request(&parts.headers));
-        let inbound = Inbound { path, query, headers, body, arrived: visit.arrived };
+        let inbound = Inbound { path, query, headers, body };
         Ok(Done::Passed(self.behind.serve(workspace, inbound).await))
     }
 
@@ -154,8 +163,7 @@ impl<B: Behind> Door<B> {
         word: Arc<Word>,
     ) -> Response<ReplyBody> {
         let (envelope, fresh) = (visit.envelope, fresh());
-        let last = word.is_last();
-        let mut response = match done {
+        match done {
             Ok(Done::Own(answer)) => self.whole(visit, word, Fate::Own, None, answer),
             Ok(Done::Passed(Outgoing::Relayed(relay))) => self.relayed(visit, word, relay),
             Ok(Done::Passed(Outgoing::Blocked(refusal))) => {
@@ -178,11 +186,7 @@ impl<B: Behind> Door<B> {
                 let answer = block::refused(envelope, why, &fresh);
                 self.whole(visit, word, Fate::Refused, None, answer)
             }
-        };
-        if last {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        response
     }
 
     fn count_block(&self, visit: &Visit, family: &'static str, word: String) {

@@ -43,20 +43,24 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// Why the request at hand is refused.
-    pub(super) fn refused(&self) -> Option<Refused> {
-        self.refused.get().copied()
-    }
-
-    /// Whether the connection ends with the request at hand.
-    pub(super) fn is_last(&self) -> bool {
-        self.last.load(Ordering::Acquire)
+    /// What is known of the request whose head was given on last. To be asked before another one is read.
+    pub(super) fn of_request(&self) -> Judged {
+        Judged { refused: self.refused.get().copied(), last: self.last.load(Ordering::Acquire) }
     }
 
     /// The answer is out: from now on the connection rests.
     pub(super) fn answered(&self) {
         self.answering.store(false, Ordering::Release);
     }
+}
+
+/// What the guard found in one request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judged {
+    /// Why it is refused.
+    pub refused: Option<Refused>,
+    /// Whether the connection ends with it.
+    pub last: bool,
 }
 
 enum State {
@@ -68,7 +72,9 @@ enum State {
     Body(u64),
     /// A chunked body: the library finds its end, and the connection ends with it.
     Chunked,
-    /// Nothing more is read.
+    /// Nothing more is read, and the answer is still to be written: an end would look as if the client had left.
+    Refused,
+    /// Over.
     End,
 }
 
@@ -80,7 +86,6 @@ pub(super) struct Guarded {
     held: Vec<u8>,
     timer: Pin<Box<Sleep>>,
     timed: Timed,
-    deadlines: Deadlines,
     word: Arc<Word>,
 }
 
@@ -92,67 +97,47 @@ enum Timed {
     Head,
 }
 
-/// How long is waited for what.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Deadlines {
-    /// See [`HEAD_WAIT`].
-    pub head: Duration,
-    /// See [`REST`].
-    pub rest: Duration,
-}
-
-impl Default for Deadlines {
-    fn default() -> Self {
-        Self { head: HEAD_WAIT, rest: REST }
-    }
-}
-
 impl Guarded {
     /// Guards a connection that was just accepted.
-    pub(super) fn new(stream: TcpStream, deadlines: Deadlines, word: Arc<Word>) -> Self {
+    pub(super) fn new(stream: TcpStream, word: Arc<Word>) -> Self {
         Self {
             stream: stream.take(u64::MAX),
             state: State::Head,
             held: Vec::new(),
-            timer: Box::pin(sleep(deadlines.head)),
+            timer: Box::pin(sleep(HEAD_WAIT)),
             timed: Timed::Head,
-            deadlines,
             word,
         }
     }
 
-    /// Reads until a head is whole; then it is judged. False where the connection is over.
-    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        loop {
-            if let Some(end) = head::end(&self.held) {
-                self.take_head(end);
-                return Poll::Ready(Ok(true));
-            }
-            if self.held.len() > HEAD_BYTES_MAX {
-                self.refuse(Refused::HeadTooLarge);
-                return Poll::Ready(Ok(true));
-            }
-            if self.poll_deadline(context).is_ready() {
-                return Poll::Ready(Ok(!matches!(self.state, State::End)));
-            }
-            let mut room = [0u8; READ_BYTES];
-            if ready!(self.poll_some(context, &mut room))? == 0 {
-                return Poll::Ready(Ok(false));
+    /// Reads until a head is whole and judged, or the connection is over.
+    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while matches!(self.state, State::Head) {
+            match head::end(&self.held) {
+                end if end.unwrap_or(self.held.len()) > HEAD_BYTES_MAX => self.refuse(Refused::HeadTooLarge),
+                Some(end) => self.take_head(end),
+                None if self.poll_deadline(context).is_ready() => {}
+                None => ready!(self.poll_more(context))?,
             }
         }
+        Poll::Ready(Ok(()))
     }
 
-    /// One read into `held`; how much came.
-    fn poll_some(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut read = ReadBuf::new(room);
+    /// One read into `held`.
+    fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut room = [0u8; READ_BYTES];
+        let mut read = ReadBuf::new(&mut room);
         self.stream.set_limit(u64::MAX);
         ready!(Pin::new(&mut self.stream).poll_read(context, &mut read))?;
+        if read.filled().is_empty() {
+            self.state = State::End;
+        }
         self.held.extend_from_slice(read.filled());
         head::skip_empty_lines(&mut self.held);
-        Poll::Ready(Ok(read.filled().len()))
+        Poll::Ready(Ok(()))
     }
 
-    /// Ready when the head is refused for being slow, or the rest was long enough.
+    /// Ready once the state has changed: the head is refused for being slow, or the rest was long enough.
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.word.answering.load(Ordering::Acquire) {
             // The client waits for us, not we for it.
@@ -160,8 +145,8 @@ impl Guarded {
             return Poll::Pending;
         }
         let (due, wait) = match (self.held.is_empty(), self.timed) {
-            (true, Timed::Nothing) => (Timed::Rest, self.deadlines.rest),
-            (false, Timed::Nothing | Timed::Rest) => (Timed::Head, self.deadlines.head),
+            (true, Timed::Nothing) => (Timed::Rest, REST),
+            (false, Timed::Nothing | Timed::Rest) => (Timed::Head, HEAD_WAIT),
             _ => (self.timed, Duration::ZERO),
         };
         if due != self.timed {
@@ -224,7 +209,7 @@ impl Guarded {
 
     /// Whether the client may still be sending what nobody will read.
     fn is_unfinished(&self) -> bool {
-        !matches!(self.state, State::Head | State::Giving(..)) || self.word.refused.get().is_some()
+        matches!(self.state, State::Body(1..) | State::Chunked | State::Refused)
     }
 }
 
@@ -237,11 +222,7 @@ impl AsyncRead for Guarded {
         let guard = &mut *self;
         loop {
             match &mut guard.state {
-                State::Head => {
-                    if !ready!(guard.poll_head(context))? {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
+                State::Head => ready!(guard.poll_head(context))?,
                 State::Giving(head, at, framing) => {
                     let rest = head.get(*at..).unwrap_or_default();
                     let count = rest.len().min(into.remaining());
@@ -262,6 +243,8 @@ impl AsyncRead for Guarded {
                 State::Chunked => {
                     return guard.poll_body(context, u64::MAX, into).map_ok(drop);
                 }
+                // The answer closes the connection; nothing has to wake this up.
+                State::Refused => return Poll::Pending,
                 State::End => return Poll::Ready(Ok(())),
             }
         }
@@ -273,7 +256,7 @@ impl Framing {
         match self {
             Self::Length(length) => State::Body(length),
             Self::Chunked => State::Chunked,
-            Self::Refused => State::End,
+            Self::Refused => State::Refused,
         }
     }
 }

@@ -7,8 +7,8 @@
 //! [`serve`], the path of a call: [`workspaces`] says whose it is, [`read`] what it is, [`thread`] what it follows,
 //! [`upstream`] where it goes on to, [`settle`] tells the receipts' journal how it ended.
 //!
-//! Around it: [`settings`] (where requests go), [`post`] (one daemon a user), [`daemon`] (the serving process), [`ask`] (two
-//! questions to it), [`clients`] (what each client is told so that it finds it).
+//! Around it: [`daemon`] is the serving process, [`post`] sees to it that there is one a user, [`log`] keeps its lines,
+//! [`ask`] puts two questions to it, [`clients`] says what each client is told so that it finds it.
 //!
 //! Invariants:
 //! - No request reaches an upstream but through [`behind::Behind`], and nothing that carries a prompt without its receipt.
@@ -27,6 +27,7 @@ mod guard;
 mod headers;
 pub(crate) mod journal;
 pub(crate) mod listen;
+mod log;
 mod own;
 mod peer;
 pub(crate) mod post;
@@ -35,7 +36,6 @@ mod refused;
 pub(crate) mod reply;
 pub(crate) mod route;
 pub(crate) mod serve;
-pub(crate) mod settings;
 mod settle;
 #[cfg(test)]
 mod tests;

@@ -8,9 +8,9 @@ use serde_json::json;
 use super::block::Answer;
 use super::counters::Counters;
 
-/// `GET /healthz`. `instance` tells one daemon from the next on the same port.
-pub(super) fn health(instance: &str) -> Answer {
-    let body = json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "instance": instance});
+/// `GET /healthz`. `nonce` tells one daemon from the next on the same port.
+pub(super) fn health(nonce: &str) -> Answer {
+    let body = json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "nonce": nonce});
     answer("application/json", body.to_string())
 }
 

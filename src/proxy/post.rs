@@ -6,7 +6,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -31,24 +31,13 @@ pub(crate) struct Notice {
     /// Its version.
     pub version: String,
     /// Random; `/healthz` answers with the same.
-    pub instance: String,
+    pub nonce: String,
 }
 
 impl Notice {
-    /// Where a client on this machine finds it: a listener on every address also listens on the loopback.
-    pub(crate) fn reach(&self) -> SocketAddr {
-        let mut address = self.address;
-        match address {
-            SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-            SocketAddr::V6(v6) if v6.ip().is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-            _ => {}
-        }
-        address
-    }
-
     /// The base of every URL on it.
     pub(crate) fn base(&self) -> String {
-        format!("http://{}", self.reach())
+        format!("http://{}", self.address)
     }
 }
 
@@ -145,7 +134,7 @@ mod tests {
             pid: 7,
             address: "127.0.0.1:4321".parse().unwrap(),
             version: "1.2.3".into(),
-            instance: "i".into(),
+            nonce: "n".into(),
         }
     }
 
@@ -177,13 +166,5 @@ mod tests {
         assert!(user(dir.path(), Duration::ZERO).unwrap().is_none());
         drop(leaving);
         assert!(user(dir.path(), Duration::ZERO).unwrap().is_some());
-    }
-
-    #[test]
-    fn a_listener_on_every_address_is_reached_on_the_loopback() {
-        let at = |address: &str| Notice { address: address.parse().unwrap(), ..notice() }.base();
-        assert_eq!(at("0.0.0.0:80"), "http://127.0.0.1:80");
-        assert_eq!(at("[::]:80"), "http://[::1]:80");
-        assert_eq!(at("192.0.2.7:80"), "http://192.0.2.7:80");
     }
 }

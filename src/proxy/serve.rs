@@ -1,7 +1,7 @@
 //! One request of another program: recognised, taken through the gate, sent on.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agentspine_gate::ids::hex;
 use agentspine_gate::instructions::project_id;
@@ -10,13 +10,14 @@ use agentspine_gate::turn::{CallKind, Scope, TurnRequest};
 use agentspine_gate::{Detail, Digest, Id, Refusal};
 use agentspine_model::{ModelClient, Passed, Relayed, Sent};
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
 use super::read::{self, Asked};
 use super::reply::Outcome;
-use super::settings::Settings;
 use super::settle::Settle;
 use super::thread::{Before, Thread, Threads};
+use super::upstream::Onward;
 use super::workspaces::{Registry, Workspace};
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
@@ -28,15 +29,13 @@ use crate::turn::{self, Call, Rooms, Stopped};
 pub(crate) struct House {
     rooms: Arc<Rooms>,
     client: Arc<ModelClient>,
-    settings: Arc<Settings>,
+    onward: Arc<Onward>,
     registry: Arc<Registry>,
     threads: Mutex<Threads>,
-    tidied: Mutex<Option<Instant>>,
 }
 
 /// How often the daemon looks for what may be removed.
 const TIDY_EVERY: Duration = Duration::from_hours(24);
-
 /// What a client reads that speaks a dialect its workspace has no server for.
 const NO_UPSTREAM: &str =
     "this workspace sends nothing in this API's dialect: start the client with agentspine run";
@@ -49,13 +48,12 @@ impl Behind for Arc<House> {
     }
 
     async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
-        let Inbound { path, query, headers, body, .. } = inbound;
+        let Inbound { path, query, headers, body } = inbound;
         let asked = match read::read(workspace.binding.host, path, &headers, &body) {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
-        let Some(endpoint) =
-            self.settings.now().endpoint(workspace.binding.upstreams, path, query.as_deref())
+        let Some(endpoint) = self.onward.now().endpoint(workspace.binding.upstreams, path, query.as_deref())
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
@@ -83,8 +81,7 @@ impl Behind for Arc<House> {
 
     async fn pass(&self, workspace: Arc<Workspace>, passing: Passing) -> Outgoing {
         let Passing { path, query, headers } = passing;
-        let Some(question) =
-            self.settings.now().question(workspace.binding.upstreams, path, query.as_deref())
+        let Some(question) = self.onward.now().question(workspace.binding.upstreams, path, query.as_deref())
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
@@ -103,32 +100,23 @@ impl House {
     pub(crate) fn new(
         rooms: Arc<Rooms>,
         client: Arc<ModelClient>,
-        settings: Arc<Settings>,
+        onward: Arc<Onward>,
         registry: Arc<Registry>,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            rooms,
-            client,
-            settings,
-            registry,
-            threads: Mutex::default(),
-            tidied: Mutex::default(),
-        })
+        Arc::new(Self { rooms, client, onward, registry, threads: Mutex::default() })
     }
 
-    /// Once a day: injected text that nobody used for 30 days goes, and rows of the journal that are old enough.
-    pub(crate) fn keep_tidy(&self) {
-        let mut done = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
-        if done.is_some_and(|at| at.elapsed() < TIDY_EVERY) {
-            return;
+    /// Once a day, for ever: injected text that nobody used for 30 days goes, and rows of the journal that are old enough.
+    pub(crate) async fn keep_tidy(&self) {
+        loop {
+            self.rooms.desk.tell(|at| {
+                let now = at.seams.clock.wall_ms();
+                // What cannot be removed today is tried again tomorrow; no call depends on it.
+                let _ = at.conversations.expire_spans(now.saturating_sub(SPAN_UNUSED_MS_MAX));
+                let _ = at.gate.vault().prune(now);
+            });
+            sleep(TIDY_EVERY).await;
         }
-        *done = Some(Instant::now());
-        self.rooms.desk.tell(|at| {
-            let now = at.seams.clock.wall_ms();
-            // What cannot be removed today is tried again tomorrow; no call depends on it.
-            let _ = at.conversations.expire_spans(now.saturating_sub(SPAN_UNUSED_MS_MAX));
-            let _ = at.gate.vault().prune(now);
-        });
     }
 
     /// The path of the call, in a task of its own: a client that goes away cancels it in its own time, and a receipt that
@@ -179,6 +167,7 @@ impl House {
             prompt: asked.prompt,
             parent: before.parent.filter(|_| kind == CallKind::Continuation),
             retry_of: before.retry_of,
+            injection: workspace.injection,
             client_body_digest: body,
             endpoint,
             model: asked.model,

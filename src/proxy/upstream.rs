@@ -1,5 +1,7 @@
 //! Where requests go on to: the configured servers, by workspace and dialect, never by anything a request says.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use agentspine_model::{ListQuery, Promptless, Upstream as Base};
 
 use super::read::PromptPath;
@@ -7,7 +9,24 @@ use super::route::PassPath;
 use super::workspaces::{Upstream, Upstreams};
 use crate::config::ProxySettings;
 
-impl ProxySettings {
+/// The configured servers.
+#[derive(Clone)]
+pub(crate) struct Bases {
+    /// Anthropic's API, or a gateway that speaks it.
+    pub anthropic: Base,
+    /// `OpenAI`'s API, or a gateway that speaks it.
+    pub openai: Base,
+    /// What a ChatGPT login of Codex is good for; it has no version in its paths.
+    pub chatgpt: Base,
+}
+
+impl Bases {
+    /// As `[proxy]` says.
+    pub(crate) fn of(settings: &ProxySettings) -> Self {
+        let ProxySettings { anthropic, openai, chatgpt, .. } = settings.clone();
+        Self { anthropic, openai, chatgpt }
+    }
+
     /// The absolute URL for a prompt; `None` where the workspace has no server for this dialect.
     pub(crate) fn endpoint(&self, to: Upstreams, path: PromptPath, query: Option<&str>) -> Option<String> {
         let (upstream, tail) = match path {
@@ -18,14 +37,14 @@ impl ProxySettings {
         };
         let version = if upstream == Upstream::ChatGpt { "" } else { "/v1" };
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        Some(self.server(upstream).at(&format!("{version}{tail}{query}")))
+        Some(self.base(upstream).at(&format!("{version}{tail}{query}")))
     }
 
     /// The question that a request without a prompt asks; `None` where it could hold more than that, or nobody is there
     /// to be asked.
     pub(crate) fn question(&self, to: Upstreams, path: PassPath, query: Option<&str>) -> Option<Promptless> {
         let upstream = to.anthropic().or(to.openai())?;
-        let base = self.server(upstream).clone();
+        let base = self.base(upstream).clone();
         match path {
             PassPath::Hello => to.anthropic().map(|_| Promptless::Hello(base)),
             PassPath::Models => {
@@ -39,7 +58,7 @@ impl ProxySettings {
         }
     }
 
-    fn server(&self, upstream: Upstream) -> &Base {
+    fn base(&self, upstream: Upstream) -> &Base {
         match upstream {
             Upstream::Anthropic => &self.anthropic,
             Upstream::OpenAi => &self.openai,
@@ -48,19 +67,36 @@ impl ProxySettings {
     }
 }
 
+/// The servers of now: a reload replaces them for the requests that come after.
+pub(crate) struct Onward(RwLock<Arc<Bases>>);
+
+impl Onward {
+    /// With these at the start.
+    pub(crate) fn to(bases: Bases) -> Self {
+        Self(RwLock::new(Arc::new(bases)))
+    }
+
+    /// What holds for a request that begins now.
+    pub(super) fn now(&self) -> Arc<Bases> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces them.
+    pub(crate) fn set(&self, bases: Bases) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(bases);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use agentspine_model::PlainHttp;
 
     use super::*;
-    use crate::config::RemoteListen;
 
     #[test]
     fn a_request_goes_to_its_dialects_server_with_its_query() {
         let base = |text| Base::parse(text, PlainHttp::LoopbackOnly).unwrap();
-        let bases = ProxySettings {
-            listen: None,
-            remote: RemoteListen::Refused,
+        let bases = Bases {
             anthropic: base("https://api.anthropic.com"),
             openai: base("http://127.0.0.1:8080/gate/v1/"),
             chatgpt: base("https://chatgpt.com/backend-api/codex"),

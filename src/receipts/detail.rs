@@ -1,14 +1,14 @@
 //! One receipt, whole: what a person asks of it first, then every bound field.
 
-use agentspine_gate::journal::{Entry, ReceiptRecord, ReceiptState};
+use agentspine_gate::journal::{ReceiptRecord, ReceiptState};
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_tui::ReceiptDetail;
-use agentspine_tui::watch::CallState;
+use agentspine_tui::watch::{CallDetail, CallState, Injected};
 use serde_json::Value;
 
 use super::call::{state, status, took_ms};
 use super::reason::meaning;
-use super::{claim, date_and_time, refusal_key, written};
+use super::{claim, refusal_key};
 
 /// What became of the call, or why there was none.
 pub(crate) fn became(record: &ReceiptRecord) -> String {
@@ -90,34 +90,39 @@ pub(crate) fn summary(record: &ReceiptRecord, sort: Option<&str>, now_ms: i64) -
     }
     let text = |name: &str| claim(record, name).as_str().unwrap_or_default().to_owned();
     let kind = sort.map_or_else(|| text("kind"), |sort| format!("{} ({sort})", text("kind")));
-    out.extend([("time", date_and_time(written(record))), ("call", kind)]);
-    let rest = [("host", "host"), ("session", "sessionId"), ("model", "model"), ("endpoint", "endpoint")];
-    out.extend(
-        rest.map(|(label, name)| (label, text(name))).into_iter().filter(|(_, value)| !value.is_empty()),
-    );
-    out.extend(listed("files", &claim(record, "documents"), document));
+    out.push(("call", format!("{kind} · {} · {}", text("host"), text("sessionId"))));
+    out.extend(Some(("model", text("model"))).filter(|(_, model)| !model.is_empty()));
+    let host = format!("{}:", text("instructionHost"));
+    out.extend(listed("files", &claim(record, "documents"), |doc| document(doc, &host)));
     out.extend(listed("rules", &claim(record, "mustRemember"), rule));
     out.extend(listed("recall", &claim(record, "providers"), provider));
     out.into_iter().map(|(label, value)| (label.to_owned(), value)).collect()
 }
 
-/// The state in words, with how long the steps took.
+/// A call of which a row does not verify: nothing it says may be believed.
+pub(crate) fn unverified(id: &str) -> CallDetail {
+    let summary = [
+        ("state", CallState::Broken.word()),
+        ("why", "A row of it is missing or altered; what the others say is not shown."),
+        ("next", "agentspine state check"),
+    ];
+    CallDetail {
+        summary: summary.map(|(label, value)| (label.to_owned(), value.to_owned())).into(),
+        injected: Injected::Nothing("Unknown.".to_owned()),
+        receipt: ReceiptDetail { id: id.to_owned(), fields: Vec::new(), verify: None, json: String::new() },
+    }
+}
+
+/// The state in words, and how long the call took.
 fn standing(record: &ReceiptRecord, now_ms: i64) -> String {
     let state = state(record, now_ms);
-    let mut words = match (state, status(record)) {
+    let words = match (state, status(record)) {
         (CallState::Unknown, _) => "spent, outcome unknown".to_owned(),
         (CallState::Underway, _) => "spent, no outcome yet".to_owned(),
         (_, Some(status)) => format!("{} ({status})", state.word()),
         _ => state.word().to_owned(),
     };
-    let at = |entry: &Option<Entry>| entry.as_ref().map(|entry| entry.at_ms);
-    if let (Some(issued), Some(spent)) = (at(&record.issued), at(&record.consumed)) {
-        words.push_str(&format!(" · spent {} ms after it was issued", spent.saturating_sub(issued)));
-    }
-    if let Some(took) = took_ms(record) {
-        words.push_str(&format!(", call {took} ms"));
-    }
-    words
+    took_ms(record).map_or(words.clone(), |took| format!("{words} · took {took} ms"))
 }
 
 fn listed(label: &'static str, list: &Value, line: impl Fn(&Value) -> String) -> Vec<(&'static str, String)> {
@@ -133,30 +138,43 @@ fn number(value: &Value, name: &str) -> u64 {
     value.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
 
-fn document(doc: &Value) -> String {
-    let sha: String = word(doc, "sha256").chars().take(8).collect();
+/// How it reaches the model, then its name without the host's, which is the same for all.
+fn document(doc: &Value, host: &str) -> String {
+    let id = word(doc, "id");
     let changed = doc.get("changedSinceParent").and_then(Value::as_bool) == Some(true);
-    let note = [if changed { "changed".to_owned() } else { String::new() }, word(doc, "note")];
-    let note: String = note.iter().filter(|note| !note.is_empty()).map(|note| format!(", {note}")).collect();
-    format!("{} · {}{note} · {} B · {sha}", word(doc, "id"), word(doc, "state"), number(doc, "bytes"))
+    let notes = [if changed { "changed".to_owned() } else { String::new() }, word(doc, "note")];
+    let notes = notes.into_iter().filter(|note| !note.is_empty());
+    let name = id.strip_prefix(host).unwrap_or(&id).to_owned();
+    placed(&word(doc, "state"), &std::iter::once(name).chain(notes).collect::<Vec<_>>())
+}
+
+/// A state in a column of its own, a name, and what else there is to say.
+fn placed(state: &str, what: &[String]) -> String {
+    let (name, more) = what.split_first().map_or(("", [].as_slice()), |(name, more)| (name.as_str(), more));
+    let more = if more.is_empty() { String::new() } else { format!(" · {}", more.join(", ")) };
+    format!("{state:<8} {name}{more}")
 }
 
 fn rule(rule: &Value) -> String {
-    format!("{} · version {} · {}", word(rule, "id"), number(rule, "version"), word(rule, "state"))
+    let mut id = word(rule, "id");
+    if id.len() > RULE_CHARS {
+        id = format!("{}…", id.chars().take(RULE_CHARS).collect::<String>());
+    }
+    let version = Some(number(rule, "version")).filter(|version| *version > 1);
+    let what: Vec<String> = std::iter::once(id).chain(version.map(|n| format!("v{n}"))).collect();
+    placed(&word(rule, "state"), &what)
 }
+
+/// Characters of a rule's id in the summary: kind and first digits.
+const RULE_CHARS: usize = 17;
 
 fn provider(provider: &Value) -> String {
     let items = |name: &str| provider.get(name).and_then(Value::as_array).map_or(0, Vec::len);
-    let reason = word(provider, "reason");
-    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-    let counts =
-        [("injected", items("injected")), ("replayed", items("replayed")), ("left out", items("leftOut"))];
-    let counts: String =
-        counts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(" · {n} {what}")).collect();
-    format!(
-        "{} · {}{reason}{counts} · {} ms",
-        word(provider, "id"),
-        word(provider, "status"),
-        number(provider, "latencyMs")
-    )
+    let counts = [("injected", "items"), ("replayed", "replayed"), ("leftOut", "left out")];
+    let counts = counts.into_iter().map(|(name, what)| (items(name), what)).filter(|(n, _)| *n > 0);
+    let counts = counts.map(|(n, what)| format!("{n} {what}"));
+    let reason = Some(word(provider, "reason")).filter(|reason| !reason.is_empty());
+    let took = format!("{} ms", number(provider, "latencyMs"));
+    let what = std::iter::once(word(provider, "id")).chain(reason).chain(counts).chain([took]);
+    placed(&word(provider, "status"), &what.collect::<Vec<_>>())
 }

@@ -188,11 +188,15 @@ impl Live {
         Ok(open.look.as_mut())
     }
 
-    /// One call whole, with the text it injected; `None` where there is no such receipt or it does not verify.
+    /// One call whole, with the text it injected; `None` where there is no such receipt.
     pub(crate) fn whole(&mut self, id: &str) -> Result<Option<CallDetail>, Refusal> {
-        let Some(id) = ReceiptId::parse(id) else { return Ok(None) };
-        let sighting = self.open.as_mut().map_or(Ok(None), |open| open.follow.sight(id))?;
-        let Some(Sighting::Holds(record)) = sighting else { return Ok(None) };
+        let Some(receipt) = ReceiptId::parse(id) else { return Ok(Some(detail::unverified(id))) };
+        let sighting = self.open.as_mut().map_or(Ok(None), |open| open.follow.sight(receipt))?;
+        let record = match sighting {
+            None => return Ok(None),
+            Some(Sighting::Broken { .. }) => return Ok(Some(detail::unverified(id))),
+            Some(Sighting::Holds(record)) => record,
+        };
         let sort = self.sort(&record);
         let summary = detail::summary(&record, sort.as_deref(), self.seams.clock.wall_ms());
         Ok(Some(CallDetail { summary, injected: self.injected(&record), receipt: detail::detail(&record) }))
@@ -240,9 +244,8 @@ impl Live {
 
 /// Whether a kept text is the one that the receipt binds.
 fn compared(text: &str, bound: Digest) -> Verdict {
-    let found = Digest::of(text.as_bytes());
-    if found == bound {
-        Verdict { ok: true, text: format!("what the receipt binds (sha256 {})", found.short()) }
+    if Digest::of(text.as_bytes()) == bound {
+        Verdict { ok: true, text: "byte for byte as the receipt binds it".to_owned() }
     } else {
         Verdict { ok: false, text: "not what the receipt binds".to_owned() }
     }

@@ -2,9 +2,19 @@
 //! loopback only.
 
 pub mod api;
+mod blocked;
+mod claude;
+mod codex;
+mod law;
+mod libraries;
+mod script;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::{Value, json};
 
 use crate::support::{Home, Run};
 use api::{Api, Call, Say};
@@ -47,23 +57,63 @@ impl Desk {
         let clients = clients()?;
         let (home, api) = (Home::new(), Api::start(brain));
         git(&home, &["init", "--quiet", "--initial-branch=main"]);
+        if road == Road::Spine {
+            let base = api.base();
+            let upstreams =
+                format!("[proxy]\nanthropic = \"{base}\"\nopenai = \"{base}\"\nchatgpt = \"{base}\"\n");
+            home.write(".config/agentspine/config.toml", &upstreams);
+        }
         Some(Self { home, api, clients, road })
+    }
+
+    /// Makes every turn of this host depend on a provider that fails, and says so.
+    pub fn require_what_fails(&self, host: &str) {
+        let provider = self.home.write("bin/provider", "#!/bin/sh\nexit 3\n");
+        std::fs::set_permissions(&provider, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let provider = json!({
+            "schema": "agentspine.retrieval-provider/v1", "id": "team-notes", "adapter": "mnemo-command/v1",
+            "required": true, "failClosed": true, "timeoutMs": 10_000, "command": provider, "args": [],
+            "credentialEnv": [],
+        });
+        let profile = json!({
+            "id": "local", "agentId": "host-agent:default", "host": host, "profileId": "default",
+            "tenantId": "local-tenant", "enabled": true, "providers": [provider],
+        });
+        let file = self.home.write("profile.json", &profile.to_string());
+        self.home.ok(&["preflight-policy", file.to_str().unwrap(), "--confirm-local-policy"]);
+    }
+
+    /// Kills the proxy as a crash would; the next run starts a new one. Nothing to do on the direct road.
+    pub fn crash_the_proxy(&self) {
+        let Some(pid) = self.proxy() else { return assert_eq!(self.road, Road::Direct, "a proxy serves") };
+        kill_process(pid, Signal::KILL).unwrap();
+        while test_kill_process(pid).is_ok() && !is_zombie(pid) {
+            std::thread::yield_now();
+        }
+    }
+
+    fn proxy(&self) -> Option<Pid> {
+        let notice = std::fs::read(self.home.state().join("run/proxy.lock")).ok()?;
+        let notice: Value = serde_json::from_slice(&notice).ok()?;
+        Pid::from_raw(i32::try_from(notice["pid"].as_i64()?).ok()?)
     }
 
     /// Claude Code in the project.
     pub fn claude(&self, args: &[&str]) -> Run {
         let mut command = self.client("claude", args);
+        if self.road == Road::Direct {
+            command.env("ANTHROPIC_BASE_URL", self.api.base());
+        }
         command
-            .env("ANTHROPIC_BASE_URL", self.api.base())
             .env("ANTHROPIC_API_KEY", "sk-ant-dummy")
             .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
             .env("DISABLE_AUTOUPDATER", "1");
         Run::of(command.output().unwrap())
     }
 
-    /// Codex in the project: `codex exec …`.
+    /// Codex in the project: `codex … exec …`.
     pub fn codex(&self, args: &[&str]) -> Run {
-        let base = format!("model_providers.scripted.base_url={:?}", format!("{}/v1", self.api.base()));
+        let base = format!("model_providers.scripted.base_url=\"{}/v1\"", self.api.base());
         let own = [
             "model_provider=\"scripted\"",
             "model_providers.scripted.name=\"OpenAI\"",
@@ -71,15 +121,26 @@ impl Desk {
             "model_providers.scripted.wire_api=\"responses\"",
             "model_providers.scripted.env_key=\"OPENAI_API_KEY\"",
         ];
-        let mut all = vec!["exec"];
-        for option in &own {
-            all.extend(["-c", option]);
-        }
-        all.extend(["--sandbox", "danger-full-access"]);
-        all.extend(args);
+        let own = own.iter().filter(|_| self.road == Road::Direct).flat_map(|option| ["-c", option]);
+        let all: Vec<&str> =
+            own.chain(["exec", "--sandbox", "danger-full-access"]).chain(args.iter().copied()).collect();
         let mut command = self.client("codex", &all);
         command.env("OPENAI_API_KEY", "sk-dummy");
         Run::of(command.output().unwrap())
+    }
+
+    /// Any other program behind `agentspine run`, with Claude's instruction files.
+    pub fn program(&self, words: &[&str]) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentspine"));
+        command.args(["run", "--instruction-host", "claude", "--"]);
+        self.settle(&mut command, words);
+        command.env(WHERE, &self.clients);
+        Run::of(command.output().unwrap())
+    }
+
+    /// A file of the clients' folder.
+    pub fn library(&self, name: &str) -> String {
+        self.clients.join(name).to_str().unwrap().to_owned()
     }
 
     fn client(&self, name: &str, args: &[&str]) -> Command {
@@ -91,6 +152,11 @@ impl Desk {
                 command
             }
         };
+        self.settle(&mut command, args);
+        command
+    }
+
+    fn settle(&self, command: &mut Command, args: &[&str]) {
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.clients.join("bin").display());
         command
             .args(args)
@@ -101,7 +167,6 @@ impl Desk {
             .env("SHELL", "/bin/bash")
             .current_dir(self.home.project())
             .stdin(Stdio::null());
-        command
     }
 
     /// Bodies that the API received, for a look while a test is written: `AGENTSPINE_REAL_CLIENTS_DUMP` names a folder.
@@ -120,6 +185,19 @@ impl Desk {
             std::fs::write(folder.join(format!("{n:02}.json")), &seen.request.body).unwrap();
         }
     }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // Gone already where it left by itself.
+        self.proxy().map(|pid| kill_process(pid, Signal::KILL));
+    }
+}
+
+/// Ended, and only not yet waited for by whoever inherited it.
+fn is_zombie(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with(['Z', 'X']) || rest.is_empty())
 }
 
 fn git(home: &Home, args: &[&str]) {

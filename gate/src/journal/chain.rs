@@ -4,14 +4,13 @@
 
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::anchor::Mark;
 use super::fault;
 use crate::failure::Refusal;
 use crate::ids::{Digest, ReceiptId};
 use crate::mac::MacKey;
-use crate::receipt::canonical;
 use crate::receipt::keyring::Keyring;
 
 /// Type string of a row's MAC.
@@ -62,39 +61,62 @@ impl RowKind {
 }
 
 /// What is stored as a row's body: the caller's body, when it was written, and a consumed row's delivery digest.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Envelope {
+pub(super) struct Envelope<'a> {
     /// Wall time, milliseconds since the Unix epoch; for people and for pruning.
     pub(super) at: i64,
-    pub(super) body: Value,
+    /// The body as it was written, in RFC 8785 form.
+    #[serde(borrow)]
+    pub(super) body: &'a RawValue,
     #[serde(default)]
     pub(super) delivery: Option<String>,
 }
 
-/// An [`Envelope`] to be written.
-#[derive(Serialize)]
-pub(super) struct Enclosed<'a> {
-    pub(super) at: i64,
-    pub(super) body: &'a Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) delivery: Option<String>,
+/// The RFC 8785 text of an [`Envelope`] around a body that is in that form.
+pub(super) fn enclose(at: i64, body: &str, delivery: Option<&str>) -> String {
+    let delivery = delivery.map(|digest| format!(r#","delivery":"{digest}""#)).unwrap_or_default();
+    format!(r#"{{"at":{at},"body":{body}{delivery}}}"#)
 }
 
-/// A verified row.
-#[derive(Debug)]
-pub(super) struct Row {
+/// Body of an issued row. The claims stand in it byte for byte as they were signed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Issued<'a> {
+    #[serde(borrow)]
+    claims: &'a RawValue,
+    kid: String,
+    mac: Digest,
+}
+
+/// The RFC 8785 text of the body of an issued row.
+pub(super) fn issued_body(claims: &str, signed: &Signed) -> String {
+    format!(r#"{{"claims":{claims},"kid":"{}","mac":"{}"}}"#, signed.kid, signed.mac)
+}
+
+/// What an issued row's body claims, read into the parts that `T` names.
+pub(super) fn claims_of<'a, T: Deserialize<'a>>(body: &'a RawValue) -> Option<T> {
+    let issued: Issued<'a> = serde_json::from_str(body.get()).ok()?;
+    serde_json::from_str(issued.claims.get()).ok()
+}
+
+/// A verified row, as the statement that read it holds it.
+pub(super) struct Row<'a> {
     pub(super) seq: u64,
     pub(super) kind: RowKind,
     pub(super) receipt: Option<ReceiptId>,
-    pub(super) envelope: Envelope,
+    body: &'a [u8],
     pub(super) prev: Digest,
     pub(super) mac: Digest,
 }
 
-impl Row {
+impl Row<'_> {
     pub(super) fn mark(&self) -> Mark {
         Mark { seq: self.seq, head: self.mac }
+    }
+
+    pub(super) fn envelope(&self) -> Result<Envelope<'_>, Snag> {
+        serde_json::from_slice(self.body).map_err(|_| Snag::Broken(self.seq))
     }
 }
 
@@ -119,21 +141,18 @@ pub(super) fn signature_holds(key: &MacKey, claims: &[u8], mac: &Digest) -> bool
     key.verify(RECEIPT_TYPE, &[claims], mac)
 }
 
-/// The name of the key in an issued row's body, `{"claims", "kid", "mac"}`, if the receipt's signature holds at `seq` and it
-/// is the receipt's own. Borrowed throughout: claims are the largest thing in the journal.
-pub(super) fn proven_kid<'a>(
-    body: &'a Value,
-    receipt: Option<ReceiptId>,
-    ring: &Keyring,
-    seq: u64,
-) -> Option<&'a str> {
-    let body = body.as_object().filter(|body| body.len() == 3)?;
-    let (claims, kid) = (body.get("claims")?, body.get("kid")?.as_str()?);
-    let mac = Digest::parse(body.get("mac")?.as_str()?)?;
-    let key = ring.for_row(kid, seq)?;
-    let own = claims.get("id").and_then(Value::as_str) == Some(receipt?.to_hex().as_str());
-    let holds = own && signature_holds(key, &canonical::of_value(claims).ok()?, &mac);
-    holds.then_some(kid)
+/// The name of the key in an issued row's body if the receipt's signature holds at `seq`, over the claims as they stand
+/// there, and it is the receipt's own.
+pub(super) fn proven_kid(body: &str, receipt: Option<ReceiptId>, ring: &Keyring, seq: u64) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Own {
+        id: ReceiptId,
+    }
+    let Issued { claims, kid, mac } = serde_json::from_str(body).ok()?;
+    let key = ring.for_row(&kid, seq)?;
+    let holds = signature_holds(key, claims.get().as_bytes(), &mac);
+    let own = || serde_json::from_str::<Own>(claims.get()).is_ok_and(|own| Some(own.id) == receipt);
+    (holds && own()).then_some(kid)
 }
 
 /// A row as it is sealed: sequence, kind, receipt, body, MAC of the row before, key name.
@@ -192,19 +211,19 @@ fn rows<P: rusqlite::ToSql>(
     ring: &Keyring,
     condition: &str,
     param: P,
-    mut each: impl FnMut(Row) -> Result<(), Snag>,
+    mut each: impl FnMut(&Row<'_>) -> Result<(), Snag>,
 ) -> Result<(), Snag> {
     let mut select =
         conn.prepare_cached(&format!("SELECT {COLUMNS} FROM rows WHERE {condition} ORDER BY seq"))?;
     let mut found = select.query([param])?;
     while let Some(row) = found.next()? {
         let seq: u64 = row.get::<_, i64>(0)?.try_into().unwrap_or_default();
-        each(proven(row, seq, ring)?.ok_or(Snag::Broken(seq))?)?;
+        each(&proven(row, seq, ring)?.ok_or(Snag::Broken(seq))?)?;
     }
     Ok(())
 }
 
-fn proven(row: &rusqlite::Row<'_>, seq: u64, ring: &Keyring) -> rusqlite::Result<Option<Row>> {
+fn proven<'a>(row: &'a rusqlite::Row<'_>, seq: u64, ring: &Keyring) -> rusqlite::Result<Option<Row<'a>>> {
     let column =
         |at: usize| row.get_ref(at).map(|value| value.as_bytes_or_null().ok().flatten().unwrap_or_default());
     let (kind, receipt, body, prev) = (column(1)?, column(2)?, column(3)?, column(4)?);
@@ -216,12 +235,11 @@ fn proven(row: &rusqlite::Row<'_>, seq: u64, ring: &Keyring) -> rusqlite::Result
             return None;
         }
         let receipt = if receipt.is_empty() { None } else { Some(ReceiptId(receipt.try_into().ok()?)) };
-        let envelope = serde_json::from_slice(body).ok()?;
         Some(Row {
             seq,
             kind: RowKind::parse(kind)?,
             receipt,
-            envelope,
+            body,
             prev: Digest(prev.try_into().ok()?),
             mac,
         })
@@ -234,7 +252,7 @@ pub(super) fn walk(
     conn: &Connection,
     ring: &Keyring,
     from: Mark,
-    mut visit: impl FnMut(&Row),
+    mut visit: impl FnMut(&Row<'_>) -> Result<(), Snag>,
 ) -> Result<Mark, Snag> {
     let mut at = from;
     rows(conn, ring, "seq > ?1", sql_seq(from.seq), |row| {
@@ -242,31 +260,35 @@ pub(super) fn walk(
             return Err(Snag::Broken(at.seq + 1));
         }
         at = row.mark();
-        visit(&row);
-        Ok(())
+        visit(row)
     })?;
     Ok(at)
 }
 
-/// The newest row of a kind, verified.
-pub(super) fn newest_of(conn: &Connection, ring: &Keyring, kind: RowKind) -> Result<Option<Row>, Snag> {
+/// Looks at the newest row of a kind, verified; `None` where there is none.
+pub(super) fn newest_of<T>(
+    conn: &Connection,
+    ring: &Keyring,
+    kind: RowKind,
+    look: impl Fn(&Row<'_>) -> Result<T, Snag>,
+) -> Result<Option<T>, Snag> {
     let mut newest = None;
     let condition = "seq = (SELECT seq FROM rows WHERE kind = ?1 ORDER BY seq DESC LIMIT 1)";
     rows(conn, ring, condition, kind.as_str(), |row| {
-        newest = Some(row);
+        newest = Some(look(row)?);
         Ok(())
     })?;
     Ok(newest)
 }
 
-/// Every row of one receipt, verified, in order.
-pub(super) fn rows_of(conn: &Connection, ring: &Keyring, receipt: ReceiptId) -> Result<Vec<Row>, Snag> {
-    let mut all = Vec::new();
-    rows(conn, ring, "receipt = ?1", receipt.0.as_slice(), |row| {
-        all.push(row);
-        Ok(())
-    })?;
-    Ok(all)
+/// Visits every row of one receipt, verified, in order.
+pub(super) fn rows_of(
+    conn: &Connection,
+    ring: &Keyring,
+    receipt: ReceiptId,
+    each: impl FnMut(&Row<'_>) -> Result<(), Snag>,
+) -> Result<(), Snag> {
+    rows(conn, ring, "receipt = ?1", receipt.0.as_slice(), each)
 }
 
 /// Whether the place stands in the chain: its row has that MAC, or it is the beginning.

@@ -73,6 +73,10 @@ pub(super) fn void() -> Refusal {
     )
 }
 
+pub(super) fn foreign_key() -> Refusal {
+    mac("the receipt is not signed with the current key")
+}
+
 pub(super) fn mac(message: &str) -> Refusal {
     Refusal::new(Detail::Mac, message, "Send the prompt again: it gets a new receipt.")
 }

@@ -7,7 +7,7 @@
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::anchor::{self, Mark};
-use super::chain::{Snag, rows_of, sql_seq, stands, walk};
+use super::chain::{Snag, sql_seq, stands, walk};
 use super::open::key_missing;
 use super::schema::Access;
 use super::{ChainReport, LIST_MAX, Limits, ReceiptRecord, Vault, fault, look};
@@ -112,11 +112,8 @@ impl Follow {
 }
 
 fn sighting(vault: &Vault, conn: &Connection, id: ReceiptId) -> Result<Option<Sighting>, Refusal> {
-    match rows_of(conn, &vault.keys.ring, id) {
-        Ok(rows) => {
-            let record = ReceiptRecord::of(id, rows, vault.seams.clock.as_ref());
-            Ok(record.map(|record| Sighting::Holds(Box::new(record))))
-        }
+    match ReceiptRecord::read(conn, &vault.keys.ring, id, vault.seams.clock.as_ref()) {
+        Ok(record) => Ok(record.map(|record| Sighting::Holds(Box::new(record)))),
         Err(Snag::Broken(seq)) => Ok(Some(Sighting::Broken { seq, receipt: Some(id) })),
         Err(Snag::Sql(e)) => Err(fault::sql(&e)),
     }
@@ -135,6 +132,7 @@ fn since(
                 touched.retain(|known| *known != id);
                 touched.push(id);
             }
+            Ok(())
         });
         match walked {
             Ok(head) => return Ok((head, touched, broken)),

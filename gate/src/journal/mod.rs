@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::failure::{Detail, Refusal};
-use crate::ids::{Id, ReceiptId, hex};
+use crate::ids::{Digest, Id, ReceiptId, hex};
 use crate::private::Stands;
 use crate::receipt::canonical;
 use crate::receipt::keyring::{Keyring, Stamp};
@@ -37,8 +37,8 @@ use crate::seams::Seams;
 use crate::state_dir::StateDir;
 use anchor::{Anchor, Mark};
 pub use care::Finding;
-use chain::{Enclosed, genesis, proven_kid, sql_seq};
 pub use chain::{RowKind, Signed};
+use chain::{genesis, proven_kid, sql_seq};
 pub use follow::{Follow, Sighting};
 pub use record::{Entry, LIST_MAX, ReceiptRecord, ReceiptState};
 pub use reset::{Reset, ResetRules};
@@ -98,6 +98,8 @@ pub struct Vault {
     anchor: Anchor,
     /// The head as this handle last saw it, verified.
     seen: Mark,
+    /// What the connection is set to.
+    durability: Option<Durability>,
     poisoned: bool,
 }
 
@@ -183,11 +185,21 @@ impl Vault {
                 ));
             }
         }
+        let body = canonical(body)?;
         self.write(Durability::Later, |pen| {
-            if kind == RowKind::Issued && !pen.current_signature(body, receipt) {
-                return Err(fault::mac("the receipt is not signed with the current key"));
+            if kind == RowKind::Issued && !pen.current_signature(&body, receipt) {
+                return Err(fault::foreign_key());
             }
-            pen.push(kind, receipt, body, None)
+            pen.push(kind, receipt, &body, None)
+        })
+    }
+
+    /// Signs canonical claims with the current key and appends the issued row that holds them, byte for byte.
+    pub(crate) fn issue(&mut self, receipt: ReceiptId, claims: &str) -> Result<Signed, Refusal> {
+        self.write(Durability::Later, |pen| {
+            let signed = chain::sign(&pen.keys.ring, claims.as_bytes());
+            pen.push(RowKind::Issued, Some(receipt), &chain::issued_body(claims, &signed), None)?;
+            Ok(signed)
         })
     }
 
@@ -267,8 +279,11 @@ impl Vault {
         work: impl FnOnce(&mut Pen<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let sql = |e: rusqlite::Error| fault::sql(&e);
-        let level = if durability == Durability::Now { "FULL" } else { "NORMAL" };
-        self.conn.pragma_update(None, "synchronous", level).map_err(sql)?;
+        if self.durability != Some(durability) {
+            let level = if durability == Durability::Now { "FULL" } else { "NORMAL" };
+            self.conn.pragma_update(None, "synchronous", level).map_err(sql)?;
+            self.durability = Some(durability);
+        }
         let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate).map_err(sql)?;
         // From here on no other process writes rows, raises the anchor beyond them or rotates keys.
         self.in_place()?;
@@ -310,7 +325,7 @@ fn look<'a>(conn: &'a Connection, keys: &mut Keys, dir: &StateDir) -> Result<Tra
     let begin = || {
         let tx = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
         // A deferred transaction takes its snapshot with its first read.
-        tx.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
+        tx.prepare_cached("SELECT count(*) FROM meta")?.query_row([], |_| Ok(()))?;
         Ok(tx)
     };
     let tx = begin().map_err(|e| fault::sql(&e))?;
@@ -340,7 +355,7 @@ fn tail(conn: &Connection, ring: &Keyring, anchored: Mark, seen: Mark) -> Result
         return Err(fault::rolled_back("the receipt journal is behind its anchor or other than it"));
     }
     let base = if seen.seq > anchored.seq { seen } else { anchored };
-    Ok(chain::walk(conn, ring, base, |_| ())?)
+    Ok(chain::walk(conn, ring, base, |_| Ok(()))?)
 }
 
 fn holds(verified: bool) -> Result<(), Refusal> {
@@ -362,12 +377,10 @@ impl Pen<'_> {
         &mut self,
         kind: RowKind,
         receipt: Option<ReceiptId>,
-        body: &Value,
-        delivery: Option<String>,
+        body: &str,
+        delivery: Option<&str>,
     ) -> Result<u64, Refusal> {
-        let envelope = Enclosed { at: self.now, body, delivery };
-        let text = canonical::to_bytes(&envelope).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let text = text.ok_or_else(|| fault::mac("the receipt journal cannot hold such a body"))?;
+        let text = chain::enclose(self.now, body, delivery);
         let key = self.keys.ring.current();
         let (seq, prev) = (self.tip.seq + 1, self.tip.head);
         let id: &[u8] = receipt.as_ref().map_or(&[], |id| &id.0);
@@ -387,39 +400,63 @@ impl Pen<'_> {
         done.map(|_| ()).map_err(|e| fault::sql(&e))
     }
 
-    fn current_signature(&self, body: &Value, receipt: Option<ReceiptId>) -> bool {
+    fn push_value(
+        &mut self,
+        kind: RowKind,
+        receipt: Option<ReceiptId>,
+        body: &Value,
+    ) -> Result<u64, Refusal> {
+        self.push(kind, receipt, &canonical(body)?, None)
+    }
+
+    fn current_signature(&self, body: &str, receipt: Option<ReceiptId>) -> bool {
         let kid = proven_kid(body, receipt, &self.keys.ring, self.tip.seq + 1);
-        kid == Some(self.keys.ring.current().kid.as_str())
+        kid.is_some_and(|kid| kid == self.keys.ring.current().kid)
     }
 
     fn spend(&mut self, spent: &Consumption<'_>) -> Result<Spend, Refusal> {
-        let own = chain::rows_of(&self.tx, &self.keys.ring, spent.receipt)?;
-        let issued = own.iter().find(|row| row.kind == RowKind::Issued).ok_or_else(fault::unknown)?;
+        let found = Some(spent.receipt);
+        let before = self.before_issue(spent.receipt)?.ok_or_else(fault::unknown)?;
         // Walked by sequence and not by index: a damaged index must not hide a consumption.
-        let (mut consumed, mut void) = (false, false);
-        let before = Mark { seq: issued.seq - 1, head: issued.prev };
+        let (mut issued, mut current, mut consumed, mut void) = (false, false, false, false);
         chain::walk(&self.tx, &self.keys.ring, before, |row| {
-            let of_this = row.receipt == Some(spent.receipt);
-            consumed |= of_this && row.kind == RowKind::Consumed;
-            void |= of_this && matches!(row.kind, RowKind::Void | RowKind::Refused);
+            match row.kind {
+                _ if row.receipt != found => {}
+                RowKind::Issued => {
+                    issued = true;
+                    current = self.current_signature(row.envelope()?.body.get(), found);
+                }
+                RowKind::Consumed => consumed = true,
+                RowKind::Void | RowKind::Refused => void = true,
+                RowKind::Outcome | RowKind::Key | RowKind::Checkpoint => {}
+            }
+            Ok(())
         })?;
-        if consumed {
-            self.push(
-                RowKind::Refused,
-                Some(spent.receipt),
-                &json!({ "incident": "second-consumption" }),
-                None,
-            )?;
-            return Ok(Spend::Again);
+        match (issued, consumed, void, current) {
+            (false, ..) => Err(fault::unknown()),
+            (_, true, ..) => {
+                let incident = json!({ "incident": "second-consumption" });
+                self.push_value(RowKind::Refused, found, &incident).map(|_| Spend::Again)
+            }
+            (_, _, true, _) => Err(fault::void()),
+            (.., false) => Err(fault::foreign_key()),
+            (true, false, false, true) => {
+                let (delivery, body) = (self.deliver(spent)?, canonical(spent.body)?);
+                self.push(RowKind::Consumed, found, &body, Some(&delivery)).map(Spend::Done)
+            }
         }
-        if void {
-            return Err(fault::void());
-        }
-        if !self.current_signature(&issued.envelope.body, Some(spent.receipt)) {
-            return Err(fault::mac("the receipt is not signed with the current key"));
-        }
-        let delivery = self.deliver(spent)?;
-        self.push(RowKind::Consumed, Some(spent.receipt), spent.body, Some(delivery)).map(Spend::Done)
+    }
+
+    /// The place before a receipt's issued row, as the index has it; the walk from there verifies it.
+    fn before_issue(&self, receipt: ReceiptId) -> Result<Option<Mark>, Refusal> {
+        let find = "SELECT seq, prev FROM rows WHERE receipt = ?1 AND kind = 'issued'";
+        let found = self.tx.prepare_cached(find).and_then(|mut ask| {
+            ask.query_row([receipt.0], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?))).optional()
+        });
+        let mark = |(seq, prev): (i64, _)| {
+            Some(Mark { seq: u64::try_from(seq).ok()?.checked_sub(1)?, head: Digest(prev) })
+        };
+        Ok(found.map_err(|e| fault::sql(&e))?.and_then(mark))
     }
 
     /// Takes the delivery for ever, for the row that comes next.
@@ -435,6 +472,12 @@ impl Pen<'_> {
         self.insert("INSERT INTO deliveries VALUES (?1, ?2)", (digest, sql_seq(self.tip.seq + 1)))?;
         Ok(hex(&digest))
     }
+}
+
+/// The RFC 8785 text of a row's body.
+fn canonical(body: &Value) -> Result<String, Refusal> {
+    let text = canonical::of_value(body).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    text.ok_or_else(|| fault::mac("the receipt journal cannot hold such a body"))
 }
 
 /// The first 16 bytes of SHA-256(host NUL session NUL delivery).

@@ -1,13 +1,16 @@
 //! What people see of a receipt: its rows, and the state that follows from them.
 
+use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::chain::{Row, RowKind, newest_of, rows_of, sql_seq};
+use super::chain::{Envelope, Row, RowKind, Snag, claims_of, newest_of, rows_of, sql_seq};
 use super::{Vault, fault, look};
 use crate::failure::Refusal;
 use crate::ids::ReceiptId;
 use crate::receipt::VALIDITY_MS;
+use crate::receipt::keyring::Keyring;
 use crate::seams::Clock;
 
 /// Most records in one list.
@@ -77,25 +80,42 @@ pub struct ReceiptRecord {
 }
 
 impl ReceiptRecord {
-    pub(super) fn of(id: ReceiptId, rows: Vec<Row>, clock: &dyn Clock) -> Option<Self> {
-        let first_seq = rows.first()?.seq;
-        let (mut issued, mut consumed, mut void, mut refused, mut outcome) =
-            (None, None, None, Vec::new(), None);
-        for row in rows {
-            let entry = Entry { seq: row.seq, at_ms: row.envelope.at, body: row.envelope.body };
-            match row.kind {
-                RowKind::Issued => issued = Some(entry),
-                RowKind::Consumed => consumed = Some(entry),
-                RowKind::Void => void = void.or(Some(entry)),
-                RowKind::Refused => refused.push(entry),
-                RowKind::Outcome => outcome = Some(entry),
-                RowKind::Key | RowKind::Checkpoint => {}
-            }
-        }
-        let mut record =
-            Self { id, first_seq, state: ReceiptState::Expired, issued, consumed, void, refused, outcome };
+    /// All rows of one receipt, verified; `None` for an unknown one.
+    pub(super) fn read(
+        conn: &Connection,
+        ring: &Keyring,
+        id: ReceiptId,
+        clock: &dyn Clock,
+    ) -> Result<Option<Self>, Snag> {
+        let mut record = Self::empty(id);
+        rows_of(conn, ring, id, |row| record.take(row))?;
         record.state = record.derive(clock);
-        Some(record)
+        Ok((record.first_seq > 0).then_some(record))
+    }
+
+    fn empty(id: ReceiptId) -> Self {
+        let (issued, consumed, void, refused, outcome) = Default::default();
+        let state = ReceiptState::Expired;
+        Self { id, first_seq: 0, state, issued, consumed, void, refused, outcome }
+    }
+
+    fn take(&mut self, row: &Row<'_>) -> Result<(), Snag> {
+        let Envelope { at, body, .. } = row.envelope()?;
+        let body = serde_json::from_str(body.get()).map_err(|_| Snag::Broken(row.seq))?;
+        let entry = Entry { seq: row.seq, at_ms: at, body };
+        if self.first_seq == 0 {
+            self.first_seq = row.seq;
+        }
+        match row.kind {
+            RowKind::Issued => self.issued = Some(entry),
+            RowKind::Consumed => self.consumed = Some(entry),
+            RowKind::Void if self.void.is_some() => {}
+            RowKind::Void => self.void = Some(entry),
+            RowKind::Refused => self.refused.push(entry),
+            RowKind::Outcome => self.outcome = Some(entry),
+            RowKind::Key | RowKind::Checkpoint => {}
+        }
+        Ok(())
     }
 
     fn derive(&self, clock: &dyn Clock) -> ReceiptState {
@@ -122,15 +142,21 @@ impl Vault {
     /// All rows of one receipt, verified; `None` for an unknown one.
     pub fn record(&mut self, receipt: ReceiptId) -> Result<Option<ReceiptRecord>, Refusal> {
         let tx = look(&self.conn, &mut self.keys, &self.dir)?;
-        let rows = rows_of(&tx, &self.keys.ring, receipt)?;
-        Ok(ReceiptRecord::of(receipt, rows, self.seams.clock.as_ref()))
+        Ok(ReceiptRecord::read(&tx, &self.keys.ring, receipt, self.seams.clock.as_ref())?)
     }
 
-    /// What the newest receipt binds, consumed or not, verified; `None` where the journal holds no receipt.
-    pub(crate) fn newest_claims(&mut self) -> Result<Option<Value>, Refusal> {
+    /// The Must-Remember revision that the newest receipt binds, consumed or not, verified; 0 where the journal holds no
+    /// receipt, or one that did not bind it yet.
+    pub(crate) fn remember_revision(&mut self) -> Result<u64, Refusal> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Bound {
+            remember_revision: u64,
+        }
         let tx = look(&self.conn, &mut self.keys, &self.dir)?;
-        let newest = newest_of(&tx, &self.keys.ring, RowKind::Issued)?;
-        Ok(newest.and_then(|row| row.envelope.body.get("claims").cloned()))
+        let bound = |row: &Row<'_>| Ok(claims_of::<Bound>(row.envelope()?.body));
+        let newest = newest_of(&tx, &self.keys.ring, RowKind::Issued, bound)?;
+        Ok(newest.flatten().map_or(0, |bound| bound.remember_revision))
     }
 
     /// Receipts, newest first, at most `limit` (and [`LIST_MAX`]); older than the record whose `first_seq` is

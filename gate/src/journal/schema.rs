@@ -95,6 +95,8 @@ fn settle(conn: &Connection, limits: Limits, access: Access) -> rusqlite::Result
     // A process that outlives a reset would else remove, by name, the -wal of the journal that took its place.
     set &= conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     set &= !conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+    // A kept statement is not compiled again for each value it is given.
+    set &= conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if access == Access::Write {
         set &= conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
             Ok(row.get::<_, String>(0)? == "wal")

@@ -149,7 +149,7 @@ impl Vault {
             pen.keys.stamp = rotated.save(&pen.dir.keyring()).map_err(|e| fault::file("keyring", &e))?;
             pen.keys.ring = rotated;
             let kid = pen.keys.ring.current().kid.clone();
-            pen.push(RowKind::Key, None, &json!({ "kid": kid, "retired": old }), None)?;
+            pen.push_value(RowKind::Key, None, &json!({ "kid": kid, "retired": old }))?;
             Ok(kid)
         })?;
         self.raise().map(|()| kid)
@@ -174,12 +174,8 @@ impl Pen<'_> {
             .map_err(sql)?;
         let before = u64::try_from(cut).unwrap_or_default();
         let deliveries = deliveries_digest(&self.tx, before).map_err(sql)?;
-        self.push(
-            RowKind::Checkpoint,
-            None,
-            &json!({ "prunedBefore": before, "head": head, "deliveries": deliveries }),
-            None,
-        )?;
+        let body = json!({ "prunedBefore": before, "head": head, "deliveries": deliveries });
+        self.push_value(RowKind::Checkpoint, None, &body)?;
         let rows = self.tx.execute("DELETE FROM rows WHERE seq < ?1", [cut]).map_err(sql)?;
         Ok(Some(Pruned { rows: rows as u64, before }))
     }
@@ -232,24 +228,26 @@ struct Seen {
 }
 
 impl Seen {
-    fn take(&mut self, row: &Row, ring: &Keyring) {
+    fn take(&mut self, row: &Row<'_>, ring: &Keyring) -> Result<(), Snag> {
+        let envelope = row.envelope()?;
         self.rows += 1;
         self.last = Some(row.mark());
         let good = match row.kind {
-            RowKind::Issued => proven_kid(&row.envelope.body, row.receipt, ring, row.seq).is_some(),
-            RowKind::Consumed => self.consume(row),
+            RowKind::Issued => proven_kid(envelope.body.get(), row.receipt, ring, row.seq).is_some(),
+            RowKind::Consumed => self.consume(row, envelope.delivery.as_deref()),
             RowKind::Checkpoint => self.checkpoints.insert(row.seq),
             RowKind::Void | RowKind::Refused | RowKind::Outcome | RowKind::Key => true,
         };
         if !good {
             self.bad = self.bad.or(Some(row.seq));
         }
+        Ok(())
     }
 
     /// One consumption of each receipt, each with its delivery.
-    fn consume(&mut self, row: &Row) -> bool {
+    fn consume(&mut self, row: &Row<'_>, delivery: Option<&str>) -> bool {
         self.consumed += 1;
-        let delivery = row.envelope.delivery.as_deref().and_then(unhex);
+        let delivery = delivery.and_then(unhex);
         let whole = delivery.is_some();
         self.deliveries.extend(delivery.map(|digest| (row.seq, digest)));
         whole && row.receipt.is_some_and(|id| self.spent.insert(id))

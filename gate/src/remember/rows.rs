@@ -199,7 +199,7 @@ fn parts<'a>(kind: &'a str, id: &'a str, body: &'a str, seq: &'a [u8; 8]) -> [&'
 
 /// All rows as they stand, oldest first, not verified.
 pub(super) fn raw(db: &Connection) -> rusqlite::Result<Vec<Row>> {
-    let mut all = db.prepare("SELECT seq, kind, id, body, kid, mac FROM remembered ORDER BY seq")?;
+    let mut all = db.prepare_cached("SELECT seq, kind, id, body, kid, mac FROM remembered ORDER BY seq")?;
     // Text that is no UTF-8 any more must fail its MAC, so that the row is named and can be purged.
     let text = |row: &rusqlite::Row<'_>, n| -> rusqlite::Result<String> {
         Ok(String::from_utf8_lossy(row.get_ref(n)?.as_bytes()?).into_owned())

@@ -1,8 +1,11 @@
 //! `<state>/gate/remember.sqlite`: the operations of Must-Remember, each one immediate transaction.
 
+use std::cell::RefCell;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use serde::Serialize;
 
@@ -24,7 +27,13 @@ const KIND_DEFAULT: &str = "critical";
 pub struct RememberStore {
     db: Connection,
     keys: Keys,
+    /// The last verified picture, and the state of the file that it is of.
+    seen: RefCell<Option<(Version, Arc<Image>)>>,
 }
+
+/// What tells one state of the file from another: SQLite's count of what other connections committed, and the number of
+/// changes by this one.
+type Version = (i64, u64);
 
 /// A rule somebody wants remembered.
 pub struct Proposal<'a> {
@@ -119,7 +128,7 @@ impl RememberStore {
             rows::APPLICATION_ID
         );
         db.execute_batch(&table).map_err(|e| rows::unreadable(&e))?;
-        Ok(Self { db, keys: Keys::of(keyring) })
+        Ok(Self { db, keys: Keys::of(keyring), seen: RefCell::new(None) })
     }
 
     /// Takes up a rotation that another process made; whether there was one.
@@ -127,6 +136,7 @@ impl RememberStore {
         let rotated = !self.keys.led_by(&keyring.current().kid);
         if rotated {
             self.keys = Keys::of(keyring);
+            self.seen.take();
         }
         rotated
     }
@@ -240,7 +250,7 @@ impl RememberStore {
     /// All entries and candidates.
     pub fn list(&self) -> Result<Listing, Refusal> {
         let image = self.image()?;
-        Ok(Listing { entries: image.entries, candidates: image.candidates })
+        Ok(Listing { entries: image.entries.clone(), candidates: image.candidates.clone() })
     }
 
     /// What applies to a turn, sorted by id.
@@ -252,7 +262,7 @@ impl RememberStore {
         group: Option<&Id>,
         task: Option<&Id>,
     ) -> Result<Vec<Active>, Refusal> {
-        let applies = |entry: &Entry| {
+        let applies = |entry: &&Entry| {
             let scope = &entry.scope;
             let grouped = match (&scope.group_id, group) {
                 (Some(own), group) => group == Some(own),
@@ -269,13 +279,13 @@ impl RememberStore {
         let mut active: Vec<Active> = self
             .image()?
             .entries
-            .into_iter()
+            .iter()
             .filter(applies)
             .map(|entry| Active {
-                id: entry.id,
+                id: entry.id.clone(),
                 version: entry.version,
                 checksum: entry.checksum,
-                claim: entry.claim,
+                claim: entry.claim.clone(),
             })
             .collect();
         active.sort_by(|a, b| a.id.cmp(&b.id));
@@ -286,10 +296,10 @@ impl RememberStore {
     /// put back from an old copy, and its rules with it.
     pub fn revision_since(&self, vault: &mut Vault) -> Result<u64, Refusal> {
         // The journal first: whatever it binds, the store had by then.
-        let claims = vault.newest_claims()?;
-        let bound = claims.and_then(|claims| claims.get("rememberRevision")?.as_u64()).unwrap_or_default();
+        let bound = vault.remember_revision()?;
         let newest = "SELECT coalesce(max(seq), 0) FROM remembered";
-        let now: i64 = self.db.query_row(newest, [], |row| row.get(0)).map_err(|e| rows::unreadable(&e))?;
+        let now = self.db.prepare_cached(newest).and_then(|mut ask| ask.query_row([], |row| row.get(0)));
+        let now: i64 = now.map_err(|e| rows::unreadable(&e))?;
         let now = u64::try_from(now).unwrap_or_default();
         if now < bound { Err(rows::behind(now, bound)) } else { Ok(now) }
     }
@@ -305,10 +315,18 @@ impl RememberStore {
         })
     }
 
-    /// One consistent, verified picture.
-    fn image(&self) -> Result<Image, Refusal> {
+    /// One consistent, verified picture. Every row is verified again as soon as anything was committed to the file.
+    fn image(&self) -> Result<Arc<Image>, Refusal> {
         let tx = self.db.unchecked_transaction().map_err(|e| rows::unreadable(&e))?;
-        Image::load(&tx, &self.keys)
+        let version =
+            tx.prepare_cached("PRAGMA data_version").and_then(|mut ask| ask.query_row([], |row| row.get(0)));
+        let version: Version = (version.map_err(|e| rows::unreadable(&e))?, tx.total_changes());
+        if let Some((_, image)) = self.seen.borrow().as_ref().filter(|(seen, _)| *seen == version) {
+            return Ok(Arc::clone(image));
+        }
+        let image = Arc::new(Image::load(&tx, &self.keys)?);
+        self.seen.replace(Some((version, Arc::clone(&image))));
+        Ok(image)
     }
 
     #[cfg(test)]
@@ -453,6 +471,8 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
          PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;",
     )?;
     db.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))?;
+    // A kept statement is not compiled again for each value it is given.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(db)
 }
 

@@ -78,7 +78,7 @@ impl ModelClient {
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream");
         let (name, prefix, request) = match target.dialect {
-            Dialect::OpenAiChat => (AUTHORIZATION, "Bearer ", request),
+            Dialect::OpenAiChat | Dialect::OpenAiResponses => (AUTHORIZATION, "Bearer ", request),
             Dialect::AnthropicMessages | Dialect::Demo => {
                 let versioned = request.header("anthropic-version", ANTHROPIC_VERSION);
                 (HeaderName::from_static("x-api-key"), "", versioned)

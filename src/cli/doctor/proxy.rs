@@ -32,17 +32,16 @@ pub(super) fn all(rooms: &Rooms, config: &Config) -> Vec<Check> {
 
 fn serving(notice: Option<Notice>, registry: &Registry, config: &Config) -> Check {
     let upstreams = &config.proxy;
-    let onward = [&upstreams.anthropic, &upstreams.openai].map(agentspine_model::Upstream::as_str);
-    let onward = format!("sends on to {} and {}", onward[0], onward[1]);
+    let onward = format!("sends on to {} and {}", upstreams.anthropic.at(""), upstreams.openai.at(""));
     let Some(notice) = notice else {
         let port = registry.port().ok().flatten().map_or_else(String::new, |port| format!(" on port {port}"));
         return Check::of("proxy", Ok(format!("not running; agentspine run starts it{port}; {onward}")));
     };
-    match ask::health(notice.reach()) {
-        Ok(health) if health.instance == notice.instance && health.version == env!("CARGO_PKG_VERSION") => {
+    match ask::health(notice.address) {
+        Ok(health) if health.nonce == notice.nonce && health.version == env!("CARGO_PKG_VERSION") => {
             Check::of("proxy", Ok(format!("serves on {}, process {}; {onward}", notice.address, notice.pid)))
         }
-        Ok(health) if health.instance == notice.instance => Check::noted(
+        Ok(health) if health.nonce == notice.nonce => Check::noted(
             "proxy",
             format!("serves on {}, but is of version {}", notice.address, health.version),
             format!("When its clients are done: kill {}; the next run starts this version", notice.pid),

@@ -54,8 +54,8 @@ pub(in crate::cli) fn serving(config: &Config, dir: &StateDir) -> Result<Serving
 
 /// Only a process of this user can hold the post, and only the one that holds it knows the mark in its notice.
 fn healthy(notice: Notice) -> Result<Notice, Failure> {
-    match ask::health(notice.reach()) {
-        Ok(health) if health.instance == notice.instance => Ok(notice),
+    match ask::health(notice.address) {
+        Ok(health) if health.nonce == notice.nonce => Ok(notice),
         _ => Err(Failure::other(
             format!("The proxy (process {}) does not answer on {}", notice.pid, notice.address),
             format!("End it and start again: kill {}", notice.pid),

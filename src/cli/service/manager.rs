@@ -120,10 +120,9 @@ fn asks(command: &[&str]) -> bool {
 
 /// systemd.service(5), systemd.exec(5). Tried again for ever: it takes the post once a daemon that `run` started has left.
 fn unit(program: &str, variables: &[(String, String)]) -> String {
-    let environment: String = variables
-        .iter()
-        .map(|(name, value)| format!("Environment={}\n", systemd_word(&format!("{name}={value}"))))
-        .collect();
+    let assignment = |(name, value): &(String, String)| systemd_word(&format!("{name}={value}"));
+    let lines: Vec<_> = variables.iter().map(|pair| format!("Environment={}\n", assignment(pair))).collect();
+    let environment = lines.concat();
     format!(
         "[Unit]\nDescription=agentspine: the gate in front of this user's agents\nStartLimitIntervalSec=0\n\n\
          [Service]\nExecStart={} proxy --service\nRestart=on-failure\nRestartSec=30\n{environment}\n\
@@ -142,8 +141,8 @@ fn systemd_word(text: &str) -> String {
 fn plist(program: &str, variables: &[(String, String)]) -> String {
     let string = |text: &str| format!("<string>{}</string>", xml(text));
     let args: String = [program, "proxy", "--service"].iter().map(|arg| string(arg)).collect();
-    let environment: String =
-        variables.iter().map(|(name, value)| format!("<key>{}</key>{}", xml(name), string(value))).collect();
+    let pair = |(name, value): &(String, String)| format!("<key>{}</key>{}", xml(name), string(value));
+    let environment = variables.iter().map(pair).collect::<Vec<_>>().concat();
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\

@@ -84,7 +84,7 @@ pub(super) fn gateway(config: &Config) -> Result<(), Failure> {
         None => named("openai_base_url"),
     };
     match base {
-        Some(url) if !same_base(url, config.proxy.openai.as_str()) => {
+        Some(url) if !same_base(url, &config.proxy.openai.at("")) => {
             Err(unknown_gateway("Codex's config.toml names", "openai", shown(url), config))
         }
         _ => Ok(()),

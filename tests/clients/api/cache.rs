@@ -12,8 +12,10 @@ use super::prefix::{content, item, unmarked};
 pub const MARKS_MAX: usize = 4;
 /// Blocks that a mark looks back over.
 const LOOK_BACK_BLOCKS: usize = 20;
+/// What one token is counted as.
+pub const TOKEN_BYTES: usize = 4;
 
-/// What one request read and wrote, in bytes of canonical JSON standing for tokens.
+/// What one request read and wrote: bytes of canonical JSON.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Read from the cache.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cache::Usage;
+use super::cache::{TOKEN_BYTES, Usage};
 use super::{Call, Reply, Say, event, prefix};
 
 /// The whole answer, streamed or not as the request asks.
@@ -27,8 +27,8 @@ pub fn reply(call: &Call, say: &Say, n: u32, usage: Usage) -> Reply {
     };
     let id = format!("msg_scripted{n:04}");
     let usage = json!({
-        "input_tokens": usage.fresh, "cache_creation_input_tokens": usage.written,
-        "cache_read_input_tokens": usage.read, "output_tokens": 5,
+        "input_tokens": usage.fresh / TOKEN_BYTES, "cache_creation_input_tokens": usage.written / TOKEN_BYTES,
+        "cache_read_input_tokens": usage.read / TOKEN_BYTES, "output_tokens": 5,
     });
     let head = json!({
         "id": id, "type": "message", "role": "assistant", "model": call.body["model"], "stop_sequence": null,

@@ -60,7 +60,7 @@ fn before(body: &Value, messages: &[Value], blocks: &[Value]) -> Value {
 /// A content as a list of blocks without cache marks.
 pub fn content(content: &Value) -> Value {
     match content {
-        Value::String(text) => json!([{ "type": "text", "text": text }]),
+        Value::String(text) => json!([{ "text": text, "type": "text" }]),
         other => unmarked(other),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cache::Usage;
+use super::cache::{TOKEN_BYTES, Usage};
 use super::{Call, Reply, Say, event, prefix};
 
 /// The whole answer, always streamed: every client here asks for that.
@@ -29,9 +29,9 @@ pub fn reply(call: &Call, say: &Say, n: u32, usage: Usage) -> Reply {
     }
     let mut done = head("completed");
     done["output"] = json!(items);
-    let total = usage.read + usage.written + usage.fresh;
+    let total = (usage.read + usage.written + usage.fresh) / TOKEN_BYTES;
     done["usage"] = json!({
-        "input_tokens": total, "input_tokens_details": { "cached_tokens": usage.read }, "output_tokens": 5,
+        "input_tokens": total, "input_tokens_details": { "cached_tokens": usage.read / TOKEN_BYTES }, "output_tokens": 5,
         "output_tokens_details": { "reasoning_tokens": 0 }, "total_tokens": total + 5,
     });
     send("response.completed", json!({ "response": done }));

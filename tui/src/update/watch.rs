@@ -5,6 +5,7 @@ use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModif
 use super::app::{clean_detail, clean_verdict};
 use super::keys::ctrl;
 use super::screens::step;
+use crate::data::Verdict;
 use crate::text::{scrub, scrub_line};
 use crate::view::watch::{KEYS, lines_of, reading_columns, reading_rows};
 use crate::watch::{CALLS_MAX, CallDetail, CallRow, Effect, Event, Injected, Mode, Watch};
@@ -20,10 +21,17 @@ pub fn update(watch: &mut Watch, event: Event) -> Vec<Effect> {
             watch.trouble = Some((scrub_line(&message), scrub_line(&advice)));
         }
         Event::Detail(detail) => watch.detail = Some(clean(*detail)),
-        Event::Verified(verdict) => (watch.verdict, watch.hint) = (Some(clean_verdict(verdict)), None),
+        Event::Verified(verdict) => verified(watch, clean_verdict(verdict)),
     }
     watch.keep_in_view();
     Vec::new()
+}
+
+/// The sentence stands until the next key, the verdict until the next verification.
+fn verified(watch: &mut Watch, verdict: Verdict) {
+    let word = if verdict.ok { "Verified" } else { "Does not verify" };
+    watch.hint = Some(format!("{word}: {}", verdict.text));
+    watch.verdict = Some(verdict);
 }
 
 fn anew(watch: &mut Watch) {

@@ -2,10 +2,10 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
-use super::bar::{bar, item};
+use super::bar::{Item, bar, item};
 use super::{draw_lines, panes, window_of};
 use crate::data::InstructionRow;
 use crate::state::State;
@@ -15,23 +15,24 @@ use crate::theme::{Sign, Theme, Tone, tone};
 
 /// Title and what stands right of it above, keys below; gives the room between.
 pub(super) fn frame(state: &State, head: (&str, &str), foot: &str, area: Rect, buffer: &mut Buffer) -> Rect {
-    framed(state.theme(), state.hint.as_deref(), head, foot, area, buffer)
+    let theme = state.theme();
+    let left = vec![item(0, theme.span(Tone::Strong, format!(" {}", head.0)))];
+    let right = vec![item(1, theme.span(Tone::Dim, head.1))];
+    framed(theme, state.hint.as_deref(), (left, right), foot, area, buffer)
 }
 
 /// [`frame`] for any screen; a hint stands in place of the keys.
 pub(super) fn framed(
     theme: Theme,
     hint: Option<&str>,
-    head: (&str, &str),
+    (left, right): (Vec<Item>, Vec<Item>),
     foot: &str,
     area: Rect,
     buffer: &mut Buffer,
 ) -> Rect {
     let columns = usize::from(area.width).saturating_sub(1);
     let [top, rule, body, low_rule, status] = rows(area);
-    let left = vec![item(0, theme.span(Tone::Strong, format!(" {}", head.0)))];
-    let right = vec![item(1, theme.span(Tone::Dim, head.1))];
-    bar(left, right, &Span::raw(" "), columns).render(top, buffer);
+    bar(left, right, &theme.span(Tone::Dim, " · "), columns).render(top, buffer);
     for rule in [rule, low_rule] {
         theme.span(Tone::Dim, "─".repeat(usize::from(rule.width))).render(rule, buffer);
     }

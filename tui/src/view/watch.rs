@@ -6,18 +6,19 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
+use super::bar::{Item, item};
 use super::help::entry;
 use super::{draw_lines, lists, panes, receipts};
 use crate::text::wrap::{Indent, wrap_plain};
-use crate::text::{bytes, duration, fit, pad, width};
+use crate::text::{duration, fit, pad, width};
 use crate::theme::{Sign, Theme, Tone, to_ascii, tone};
 use crate::watch::{CallDetail, CallRow, CallState, Injected, Mode, Watch};
 
 /// From this width on the detail stands beside the list, columns.
 const BESIDE_FROM: u16 = 120;
 /// The detail's columns there, and its largest share of the width in percent.
-const BESIDE_COLUMNS: (u16, u16) = (44, 84);
-const BESIDE_PERCENT: u16 = 42;
+const BESIDE_COLUMNS: (u16, u16) = (42, 84);
+const BESIDE_PERCENT: u16 = 35;
 /// Below this height the list has the screen for itself, rows.
 const BELOW_FROM: u16 = 12;
 
@@ -57,9 +58,9 @@ impl Areas {
         if screen.width >= BESIDE_FROM {
             let (least, most) = BESIDE_COLUMNS;
             let columns = (screen.width * BESIDE_PERCENT / 100).clamp(least, most);
-            let left = body.width.saturating_sub(columns + 2);
-            areas.divider = Rect { x: body.x + left, width: 1, ..body };
-            areas.detail = Rect { x: body.x + left + 2, width: columns, ..body };
+            let left = body.width.saturating_sub(columns + 3);
+            areas.divider = Rect { x: body.x + left + 1, width: 1, ..body };
+            areas.detail = Rect { x: body.x + left + 3, width: columns, ..body };
             body.width = left;
         } else if body.height >= BELOW_FROM {
             let rows = body.height.div_ceil(2);
@@ -98,7 +99,8 @@ pub fn view(watch: &Watch, frame: &mut Frame<'_>) {
 
 fn keys(watch: &Watch, first: usize, area: Rect, buffer: &mut Buffer) {
     let foot = "↑↓ move · Esc back";
-    let body = lists::framed(watch.theme, None, ("Keys of the watch", ""), foot, area, buffer);
+    let title = vec![item(0, watch.theme.span(Tone::Strong, " Keys of the watch"))];
+    let body = lists::framed(watch.theme, None, (title, Vec::new()), foot, area, buffer);
     let lines: Vec<Line<'static>> =
         KEYS.iter().flat_map(|(key, does)| entry(watch.theme, area.width, key, does)).collect();
     let first = first.min(lines.len().saturating_sub(usize::from(body.height)));
@@ -107,8 +109,7 @@ fn keys(watch: &Watch, first: usize, area: Rect, buffer: &mut Buffer) {
 
 fn read(watch: &Watch, detail: &CallDetail, first: usize, area: Rect, buffer: &mut Buffer) {
     let foot = "↑↓ scroll · v verify all · y copy id · J json · Esc list";
-    let head = (heading(watch), standing(watch));
-    let body = lists::framed(watch.theme, watch.hint.as_deref(), (&head.0, &head.1), foot, area, buffer);
+    let body = lists::framed(watch.theme, watch.hint.as_deref(), head(watch), foot, area, buffer);
     let lines = lines_of(watch, detail, reading_columns(watch));
     let first = first.min(lines.len().saturating_sub(usize::from(body.height)));
     draw_lines(lines.get(first..).unwrap_or_default(), body, buffer);
@@ -124,38 +125,54 @@ pub(crate) fn reading_columns(watch: &Watch) -> usize {
     usize::from(watch.size.0).min(120)
 }
 
-fn heading(watch: &Watch) -> String {
-    let count = |state: CallState| watch.rows.iter().filter(|row| row.state == state).count();
-    let parts = [(watch.rows.len(), if watch.rows.len() == 1 { "call" } else { "calls" })];
-    let marked = [CallState::Refused, CallState::Failed, CallState::Unknown, CallState::Broken];
-    let marked = marked.map(|state| (count(state), state.word()));
-    let words = parts.into_iter().chain(marked).filter(|(n, _)| *n > 0);
-    let words: Vec<String> = words.map(|(n, word)| format!("{n} {word}")).collect();
-    std::iter::once("agentspine watch".to_owned()).chain(words).collect::<Vec<_>>().join(" · ")
+/// The title's items: how many calls, and right of it whether the list follows.
+fn head(watch: &Watch) -> (Vec<Item>, Vec<Item>) {
+    let theme = watch.theme;
+    let calls = if watch.rows.len() == 1 { "call" } else { "calls" };
+    let mut left = vec![
+        item(0, theme.span(Tone::Strong, " agentspine watch")),
+        item(2, theme.span(Tone::Strong, format!("{} {calls}", watch.rows.len()))),
+    ];
+    for state in [CallState::Refused, CallState::Failed, CallState::Unknown, CallState::Broken] {
+        let count = watch.rows.iter().filter(|row| row.state == state).count();
+        if count > 0 {
+            left.push(item(3, theme.span(tone(state.into()), format!("{count} {}", state.word()))));
+        }
+    }
+    (left, standing(watch))
 }
 
-/// What stands right in the title: the filter, or the last verification and whether the list follows.
-fn standing(watch: &Watch) -> String {
+/// The filter, the last verification, whether the list follows.
+fn standing(watch: &Watch) -> Vec<Item> {
+    let theme = watch.theme;
+    let mut right = Vec::new();
     if watch.filtering {
-        return format!("/{}_   Enter keeps · Esc clears", watch.filter);
+        let text = format!("/{}_   Enter keeps · Esc clears", watch.filter);
+        return vec![item(0, theme.span(Tone::Accent, text))];
     }
-    let filter =
-        (!watch.filter.is_empty()).then(|| format!("/{} · {} shown", watch.filter, watch.shown().len()));
-    let verdict = watch.verdict.as_ref().map(|verdict| verdict.text.clone());
-    let mode = match (watch.mode, watch.unseen) {
-        _ if watch.waiting => "waiting".to_owned(),
-        (Mode::Following, _) => "● following".to_owned(),
-        (Mode::Still, 0) => "○ not following: f".to_owned(),
-        (Mode::Still, n) => format!("↓ {n} new: G"),
+    if !watch.filter.is_empty() {
+        let text = format!("/{}: {}", watch.filter, watch.shown().len());
+        right.push(item(1, theme.span(Tone::Accent, text)));
+    }
+    if let Some(verdict) = &watch.verdict {
+        let (sign, text) =
+            if verdict.ok { (Sign::Ok, "chain ok") } else { (Sign::Failed, "does not verify") };
+        right.push(item(1, theme.marked(sign, text)));
+    }
+    let (sign, text) = match (watch.mode, watch.unseen) {
+        _ if watch.waiting => (Sign::Running, "waiting".to_owned()),
+        (Mode::Following, _) => (Sign::Loaded, "following".to_owned()),
+        (Mode::Still, 0) => (Sign::Empty, "f follows".to_owned()),
+        (Mode::Still, n) => (Sign::Empty, format!("{n} new: G")),
     };
-    [filter, verdict, Some(mode)].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    right.push(item(0, theme.marked(sign, &text)));
+    right
 }
 
 fn list(watch: &Watch, area: Rect, buffer: &mut Buffer) {
     let theme = watch.theme;
     let foot = "j k move · Enter open · f follow · v verify all · / filter · ? keys · q quit";
-    let head = (heading(watch), standing(watch));
-    lists::framed(theme, watch.hint.as_deref(), (&head.0, &head.1), foot, area, buffer);
+    lists::framed(theme, watch.hint.as_deref(), head(watch), foot, area, buffer);
     let areas = Areas::of(watch, area);
     trouble(watch, areas.trouble, buffer);
     for row in areas.divider.rows() {
@@ -251,8 +268,8 @@ fn injected(injected: &Injected, theme: Theme, columns: usize) -> Vec<Line<'stat
             lines
         }
         Injected::Text { text, check } => {
-            let size = bytes(u64::try_from(text.len()).unwrap_or(u64::MAX));
-            let mut lines = vec![panes::title(&format!("Injected: {size}"), false, columns, theme)];
+            let size = format!("Injected: {} bytes", text.len());
+            let mut lines = vec![panes::title(&size, false, columns, theme)];
             let sign = if check.ok { Sign::Ok } else { Sign::Failed };
             lines.push(Line::from(theme.span(
                 tone(sign),
@@ -278,8 +295,10 @@ impl CallRow {
         self.sort.as_deref().unwrap_or(&self.kind)
     }
 
-    fn state_text(&self) -> String {
+    fn state_text(&self, columns: usize) -> String {
         match (self.state, self.status) {
+            (CallState::Unknown, _) if columns < STATE => "unknown".to_owned(),
+            (CallState::Underway, _) if columns < STATE => "no outcome".to_owned(),
             (CallState::Failed, Some(status)) => format!("{} {status}", self.state.word()),
             _ => self.state.word().to_owned(),
         }
@@ -309,13 +328,15 @@ impl From<CallState> for Sign {
 struct Columns {
     host: usize,
     what: usize,
+    state: usize,
     model: usize,
     rules: bool,
     numbers: bool,
 }
 
-/// Columns of the time, of the words `outcome unknown` with a sign, and of files, rules, recall, time taken.
+/// Columns of the time, of the longest state with its sign in short and in full, and of files, rules, recall, time taken.
 const TIME: usize = 8;
+const STATE_SHORT: usize = 14;
 const STATE: usize = 17;
 const NUMBER: usize = 5;
 const RECALL: usize = 6;
@@ -324,7 +345,7 @@ const TOOK: usize = 6;
 impl Columns {
     fn of(columns: usize) -> Self {
         // What each column adds, its gap with it; the mark and the time come first.
-        let mut left = columns.saturating_sub(2 + TIME + 1 + 12 + 1 + STATE);
+        let mut left = columns.saturating_sub(2 + TIME + 1 + 12 + 1 + STATE_SHORT);
         let mut take = |room: usize| {
             let fits = left >= room;
             left -= if fits { room } else { 0 };
@@ -333,14 +354,15 @@ impl Columns {
         let numbers = take(1 + NUMBER + 1 + RECALL + 1 + TOOK);
         let host = if take(11) { 10 } else { 0 };
         let rules = numbers && take(1 + NUMBER);
+        let state = if take(STATE - STATE_SHORT) { STATE } else { STATE_SHORT };
         let wide = take(12);
         let model = if take(15) { 14 + left.min(14) } else { 0 };
-        Self { host, what: if wide { 24 } else { 12 }, model, rules, numbers }
+        Self { host, what: if wide { 24 } else { 12 }, state, model, rules, numbers }
     }
 
     fn names(&self) -> String {
         let left = format!("  {}{}", pad("time", TIME), self.cells(["host", "call", "model"]));
-        format!("{left} {} {}", pad("state", STATE), self.numbers(["files", "rules", "recall", "took"]))
+        format!("{left} {} {}", pad("state", self.state), self.numbers(["files", "rules", "recall", "took"]))
     }
 
     fn cells(&self, [host, what, model]: [&str; 3]) -> String {
@@ -365,13 +387,13 @@ impl Columns {
         let what = if self.what > 12 { row.what() } else { row.what_short().to_owned() };
         let left = format!("{}{}", pad(&row.at, TIME), self.cells([&row.host, &what, &row.model]));
         let sign = Sign::from(row.state);
-        let state = format!("{} {}", theme.sign(sign), row.state_text());
+        let state = format!("{} {}", theme.sign(sign), row.state_text(self.state));
         let rest = if row.is_stopped() { row.reason.clone() } else { self.numbers_of(row, theme) };
         let tail = if row.is_stopped() { tone(sign) } else { style };
         Line::from(vec![
             theme.span(Tone::Accent, if here { "▸ " } else { "  " }),
             theme.span(style, format!("{left} ")),
-            theme.span(tone(sign), pad(&state, STATE)),
+            theme.span(tone(sign), pad(&state, self.state)),
             theme.span(tail, format!(" {}", fit(&rest, self.rest()))),
         ])
     }
