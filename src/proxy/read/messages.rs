@@ -32,7 +32,6 @@ enum Client {
 /// What is needed of the body beside its messages.
 struct Head<'a> {
     model: String,
-    stream: bool,
     user_id: Option<Cow<'a, str>>,
     /// A structured answer with a title, and no tools.
     wants_title: bool,
@@ -46,9 +45,9 @@ pub(super) fn read(
     body: &str,
 ) -> Result<Asked, Unreadable> {
     let client = if host == Host::Claude { Client::Claude } else { Client::Generic };
-    let names = ["model", "stream", "messages", "system", "metadata", "output_config", "tools"];
-    let [model, stream, messages, system, metadata, output, tools] = object(body, At::ROOT, names)?;
-    let (model, stream) = thread::model_and_stream(model, stream)?;
+    let names = ["model", "messages", "system", "metadata", "output_config", "tools"];
+    let [model, messages, system, metadata, output, tools] = object(body, At::ROOT, names)?;
+    let model = thread::model(model)?;
     let at = At::ROOT.key("messages");
     let elements = list(messages.ok_or_else(|| at.missing())?, at)?;
     let each = elements.iter().enumerate().map(|(n, json)| message(client, body, json, at.index(n)));
@@ -56,7 +55,6 @@ pub(super) fn read(
     let has_tools = tools.is_some_and(|tools| !is_empty_list(tools));
     let head = Head {
         model,
-        stream,
         user_id: user_id(metadata)?,
         wants_title: !has_tools && wants_title(output)?,
         is_subagent: headers.contains_key(AGENT_HEADER) || says_subagent(system)?,
@@ -84,7 +82,7 @@ fn asked(
         Client::Generic => (thread::generic_id(messages), None),
     };
     let draft = thread::draft(body, &conversation, messages, &SHAPE, slot);
-    Asked { conversation, sort, prompt, model: head.model, stream: head.stream, draft }
+    Asked { conversation, sort, prompt, model: head.model, draft }
 }
 
 fn message<'a>(client: Client, body: &str, json: &'a str, at: At<'_>) -> Result<Message<'a>, Unreadable> {
@@ -149,11 +147,11 @@ fn answers(pieces: &[Piece<'_>]) -> bool {
 
 fn by_structure(newest: &Message<'_>) -> (Sort, String) {
     let texts: Vec<&str> = newest.pieces.iter().filter_map(Piece::text).filter(|t| !t.is_empty()).collect();
-    match (answers(&newest.pieces), texts.is_empty()) {
-        (true, true) => (Sort::Continuation, String::new()),
-        (true, false) => (Sort::Queued, thread::prompt_of(&texts, newest)),
-        (false, _) if newest.holds_spans => (Sort::Human, thread::prompt_of(&texts, newest)),
-        (false, _) => (Sort::Continuation, String::new()),
+    if newest.holds_spans {
+        let sort = if answers(&newest.pieces) { Sort::Queued } else { Sort::Human };
+        (sort, thread::prompt_of(&texts, newest))
+    } else {
+        (Sort::Continuation, String::new())
     }
 }
 

@@ -63,10 +63,9 @@ enum Class {
 
 pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked, Unreadable> {
     let client = if matches!(host, Host::Codex | Host::King) { Client::Codex } else { Client::Generic };
-    let names =
-        ["model", "stream", "input", "previous_response_id", "conversation", "generate", "client_metadata"];
-    let [model, stream, input, previous, server_side, generate, metadata] = object(body, At::ROOT, names)?;
-    let (model, stream) = thread::model_and_stream(model, stream)?;
+    let names = ["model", "input", "previous_response_id", "conversation", "generate", "client_metadata"];
+    let [model, input, previous, server_side, generate, metadata] = object(body, At::ROOT, names)?;
+    let model = thread::model(model)?;
     let marks = match client {
         Client::Codex => Marks::read(headers, metadata)?,
         Client::Generic => Marks::default(),
@@ -84,7 +83,7 @@ pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked,
         None => marks.conversation.unwrap_or_else(|| thread::generic_id(&messages)),
     };
     let draft = thread::draft(body, &conversation, &messages, shape, slot);
-    Ok(Asked { conversation, sort, prompt, model, stream, draft })
+    Ok(Asked { conversation, sort, prompt, model, draft })
 }
 
 fn items<'a>(

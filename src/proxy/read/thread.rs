@@ -39,7 +39,7 @@ pub(super) enum Piece<'a> {
     Other(Cow<'a, str>, Cow<'a, str>),
 }
 
-impl<'a> Piece<'a> {
+impl Piece<'_> {
     /// Text that is not the client's own.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
@@ -169,17 +169,11 @@ pub(super) fn content<'a>(
     Ok((form, pieces.filter_map(Result::transpose).collect::<Result<_, _>>()?))
 }
 
-/// `model` and `stream`, which every dialect has.
-pub(super) fn model_and_stream(
-    model: Option<&str>,
-    stream: Option<&str>,
-) -> Result<(String, bool), Unreadable> {
+/// `model`, which every dialect has.
+pub(super) fn model(model: Option<&str>) -> Result<String, Unreadable> {
     let at = At::ROOT.key("model");
     let model = string(model.ok_or_else(|| at.missing())?, at)?;
-    if model.is_empty() {
-        return Err(at.missing());
-    }
-    Ok((model.into_owned(), stream == Some("true")))
+    if model.is_empty() { Err(at.missing()) } else { Ok(model.into_owned()) }
 }
 
 /// Human texts as one prompt; where they are blank, a stand-in for what else is shown, because a turn has a prompt.
