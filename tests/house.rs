@@ -13,6 +13,7 @@ mod dependencies;
 mod documents;
 mod first_hour;
 mod providers;
+mod proxy_http;
 mod receipts;
 mod rules;
 mod run;

@@ -11,6 +11,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::errors::ReadFrameHeaderError::SkipFrame;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::refused::Refused;
@@ -18,7 +19,7 @@ use super::refused::Refused;
 /// Largest body, as sent and as decoded: the limit of Anthropic's API.
 pub(crate) const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Longest silence inside a body.
-pub(super) const BODY_IDLE: Duration = Duration::from_secs(30);
+const BODY_IDLE: Duration = Duration::from_secs(30);
 /// Longest time for a whole body.
 const BODY_WALL: Duration = Duration::from_mins(5);
 /// Room made before the first byte; more only as bytes come.
@@ -27,6 +28,28 @@ const ROOM_BYTES: usize = 1024 * 1024;
 const ZSTD_WINDOW_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// Input of the brotli decoder at a time, bytes.
 const BROTLI_INPUT_BYTES: usize = 4096;
+
+/// Bytes that the bodies of all requests take at a time; the next one waits unread.
+const HELD_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// What is counted in, bytes.
+const UNIT_BYTES: usize = 64 * 1024;
+
+/// Room for bodies.
+pub(super) struct Room(Semaphore);
+
+impl Room {
+    /// All of it free.
+    pub(super) fn new() -> Self {
+        Self(Semaphore::new(HELD_BYTES_MAX / UNIT_BYTES))
+    }
+
+    /// Waits until there is room for that many bytes.
+    async fn take(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        // It is never closed.
+        self.0.acquire_many(units).await.ok()
+    }
+}
 
 /// How a body is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +62,11 @@ enum Coding {
 }
 
 /// Reads the whole body. What its head says is judged before a byte of it is read.
-pub(super) async fn read(headers: &HeaderMap, body: Incoming, idle: Duration) -> Result<Bytes, Refused> {
+pub(super) async fn read<'a>(
+    room: &'a Room,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<(Bytes, Option<SemaphorePermit<'a>>), Refused> {
     if !is_json(headers) {
         return Err(Refused::MediaType);
     }
@@ -48,13 +75,16 @@ pub(super) async fn read(headers: &HeaderMap, body: Incoming, idle: Duration) ->
     if said.is_some_and(|said| said > BODY_BYTES_MAX) {
         return Err(Refused::BodyTooLarge);
     }
-    let raw = timeout(BODY_WALL, collect(body, said, idle)).await.map_err(|_| Refused::BodySlow)??;
+    // What it will be is only known of one that is plain and says its length.
+    let size = said.filter(|_| coding == Coding::Plain).unwrap_or(BODY_BYTES_MAX);
+    let room = room.take(size).await;
+    let raw = timeout(BODY_WALL, collect(body, said)).await.map_err(|_| Refused::BodySlow)??;
     if coding == Coding::Plain {
-        return Ok(raw);
+        return Ok((raw, room));
     }
     // A bomb takes a while to reach its limit; other requests go on meanwhile.
     let decoded = tokio::task::spawn_blocking(move || decode(coding, &raw)).await;
-    decoded.map_err(|_| Refused::Undecodable)?.map(Bytes::from)
+    Ok((decoded.map_err(|_| Refused::Undecodable)??.into(), room))
 }
 
 /// Whether a head announces a body.
@@ -87,10 +117,10 @@ fn length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-async fn collect(mut body: Incoming, said: Option<usize>, idle: Duration) -> Result<Bytes, Refused> {
+async fn collect(mut body: Incoming, said: Option<usize>) -> Result<Bytes, Refused> {
     let mut whole: Vec<u8> = Vec::with_capacity(said.unwrap_or_default().min(ROOM_BYTES));
     loop {
-        let next = timeout(idle, poll_fn(|context| Pin::new(&mut body).poll_frame(context))).await;
+        let next = timeout(BODY_IDLE, poll_fn(|context| Pin::new(&mut body).poll_frame(context))).await;
         let Some(frame) = next.map_err(|_| Refused::BodySlow)? else { return Ok(whole.into()) };
         // Trailers are not passed on.
         let Ok(bytes) = frame.map_err(|_| Refused::BodyCut)?.into_data() else { continue };
@@ -127,7 +157,7 @@ fn all(decoder: impl Read, mut decoded: Vec<u8>) -> Result<Vec<u8>, Refused> {
 /// Frame after frame (RFC 8878); those that hold no content are skipped.
 fn zstd(mut raw: &[u8]) -> Result<Vec<u8>, Refused> {
     let mut decoded = Vec::new();
-    while !raw.is_empty() {
+    loop {
         let opened = StreamingDecoder::new_with_max_window_size(&mut raw, ZSTD_WINDOW_BYTES_MAX);
         match opened {
             Ok(decoder) => decoded = all(decoder, decoded)?,
@@ -137,6 +167,8 @@ fn zstd(mut raw: &[u8]) -> Result<Vec<u8>, Refused> {
             }
             Err(_) => return Err(Refused::Undecodable),
         }
+        if raw.is_empty() {
+            return Ok(decoded);
+        }
     }
-    Ok(decoded)
 }

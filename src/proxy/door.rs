@@ -1,7 +1,7 @@
 //! The way of one request, top to bottom: may it speak, where does it go, whose is it, what comes back.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use agentspine_gate::ids::hex;
 use agentspine_gate::{Digest, ReceiptId};
@@ -12,6 +12,7 @@ use hyper::{Method, Request, Response};
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
 use super::block::{self, Answer, Envelope};
+use super::body::Room;
 use super::counters::Counters;
 use super::guard::{Judged, Word};
 use super::headers::{self, RECEIPT, WORKSPACE};
@@ -34,8 +35,8 @@ pub(super) struct Door<B> {
     pub log: Log,
     /// Tells this daemon from the next one.
     pub nonce: String,
-    /// Longest silence inside a body.
-    pub body_idle: Duration,
+    /// What all bodies together may take.
+    pub room: Room,
 }
 
 /// One request, as far as the log may know it.
@@ -75,8 +76,10 @@ impl<B: Behind> Door<B> {
             Some(refused) => Err(refused),
             None => self.walk(&parts, body, &mut visit).await,
         };
+        // A refused request's body may be unread: nothing can follow it.
+        let last = judged.last || done.is_err();
         let mut response = self.respond(visit, done, word);
-        if judged.last {
+        if last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -139,7 +142,8 @@ impl<B: Behind> Door<B> {
     ) -> Result<Done, Refused> {
         visit.envelope = path.envelope();
         self.tally(visit, |summary| summary.calls += 1);
-        let body = body::read(&parts.headers, body, self.body_idle).await?;
+        // Held until the answer's head: by then the upstream has the body.
+        let (body, _room) = body::read(&self.room, &parts.headers, body).await?;
         visit.bytes_in = body.len();
         let (query, headers) = (query(parts), headers::of_request(&parts.headers));
         let inbound = Inbound { path, query, headers, body };

@@ -86,7 +86,6 @@ pub(super) struct Guarded {
     held: Vec<u8>,
     timer: Pin<Box<Sleep>>,
     timed: Timed,
-    deadlines: Deadlines,
     word: Arc<Word>,
 }
 
@@ -98,31 +97,15 @@ enum Timed {
     Head,
 }
 
-/// How long is waited for what.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Deadlines {
-    /// See [`HEAD_WAIT`].
-    pub head: Duration,
-    /// See [`REST`].
-    pub rest: Duration,
-}
-
-impl Default for Deadlines {
-    fn default() -> Self {
-        Self { head: HEAD_WAIT, rest: REST }
-    }
-}
-
 impl Guarded {
     /// Guards a connection that was just accepted.
-    pub(super) fn new(stream: TcpStream, deadlines: Deadlines, word: Arc<Word>) -> Self {
+    pub(super) fn new(stream: TcpStream, word: Arc<Word>) -> Self {
         Self {
             stream: stream.take(u64::MAX),
             state: State::Head,
             held: Vec::new(),
-            timer: Box::pin(sleep(deadlines.head)),
+            timer: Box::pin(sleep(HEAD_WAIT)),
             timed: Timed::Head,
-            deadlines,
             word,
         }
     }
@@ -162,8 +145,8 @@ impl Guarded {
             return Poll::Pending;
         }
         let (due, wait) = match (self.held.is_empty(), self.timed) {
-            (true, Timed::Nothing) => (Timed::Rest, self.deadlines.rest),
-            (false, Timed::Nothing | Timed::Rest) => (Timed::Head, self.deadlines.head),
+            (true, Timed::Nothing) => (Timed::Rest, REST),
+            (false, Timed::Nothing | Timed::Rest) => (Timed::Head, HEAD_WAIT),
             _ => (self.timed, Duration::ZERO),
         };
         if due != self.timed {

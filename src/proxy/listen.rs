@@ -21,10 +21,10 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
 use super::behind::Behind;
-use super::body::BODY_IDLE;
+use super::body::Room;
 use super::counters::{Counters, UPKEEP};
 use super::door::{Door, fresh};
-use super::guard::{Deadlines, Guarded, HEAD_BYTES_MAX, Word, linger};
+use super::guard::{Guarded, HEAD_BYTES_MAX, Word, linger};
 use super::journal::Log;
 use super::peer::Names;
 use super::reply::ReplyBody;
@@ -75,7 +75,6 @@ pub(crate) struct Server<B> {
     listener: TcpListener,
     address: SocketAddr,
     door: Arc<Door<B>>,
-    deadlines: Deadlines,
 }
 
 impl<B: Behind> Server<B> {
@@ -91,9 +90,9 @@ impl<B: Behind> Server<B> {
         }
         let listener = TcpListener::bind(address).await.map_err(|error| wrong(address, &error))?;
         let address = listener.local_addr().map_err(|error| wrong(address, &error))?;
-        let (names, nonce) = (Names::of(address), fresh());
-        let door = Arc::new(Door { behind, names, counters, log, nonce, body_idle: BODY_IDLE });
-        Ok(Self { listener, address, door, deadlines: Deadlines::default() })
+        let (names, nonce, room) = (Names::of(address), fresh(), Room::new());
+        let door = Arc::new(Door { behind, names, counters, log, nonce, room });
+        Ok(Self { listener, address, door })
     }
 
     /// Where it listens.
@@ -109,7 +108,7 @@ impl<B: Behind> Server<B> {
     /// Serves until told to stop.
     pub(crate) async fn run(self, mut stop: watch::Receiver<Stop>) {
         raise_open_files();
-        let Self { listener, door, deadlines, .. } = self;
+        let Self { listener, door, .. } = self;
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut open = JoinSet::new();
         let mut upkeep = interval(UPKEEP);
@@ -120,7 +119,7 @@ impl<B: Behind> Server<B> {
                 Some(_) = open.join_next(), if !open.is_empty() => {}
                 _ = upkeep.tick() => door.counters.upkeep(),
                 (stream, slot) = accept(&listener, &slots) => {
-                    open.spawn(connection(door.clone(), stream, slot, stop.clone(), deadlines));
+                    open.spawn(connection(door.clone(), stream, slot, stop.clone()));
                 }
             }
             door.counters.connections(u32::try_from(open.len()).unwrap_or(u32::MAX));
@@ -169,12 +168,11 @@ async fn connection<B: Behind>(
     stream: TcpStream,
     _slot: Option<OwnedSemaphorePermit>,
     mut stop: watch::Receiver<Stop>,
-    deadlines: Deadlines,
 ) {
     // Without it small events would wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
     let word = Arc::new(Word::default());
-    let guard = Guarded::new(stream, deadlines, word.clone());
+    let guard = Guarded::new(stream, word.clone());
     let service = service_fn(move |request: Request<Incoming>| -> Answering {
         let (door, word, judged) = (door.clone(), word.clone(), word.of_request());
         Box::pin(async move { Ok(door.answer(word, judged, request).await) })

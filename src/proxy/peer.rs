@@ -13,13 +13,18 @@ use super::headers::HOP;
 use super::refused::Refused;
 
 /// The names under which this server may be asked.
-pub(crate) struct Names([String; 3]);
+pub(crate) struct Names([String; 4]);
 
 impl Names {
-    /// The names of a loopback address and its port.
+    /// The names of the loopback with this port, and the address that is listened on.
     pub(crate) fn of(address: SocketAddr) -> Self {
         let port = address.port();
-        Self([format!("127.0.0.1:{port}"), format!("[::1]:{port}"), format!("localhost:{port}")])
+        Self([
+            format!("127.0.0.1:{port}"),
+            format!("[::1]:{port}"),
+            format!("localhost:{port}"),
+            address.to_string(),
+        ])
     }
 
     fn hold(&self, name: &str) -> bool {

@@ -9,8 +9,10 @@ async fn health_needs_no_secret_and_metrics_and_summary_do() {
     let (_live, relayed) = Live::new();
     let house = House::start([ok(), relayed]).await;
     let health = house.ask("GET /healthz HTTP/1.1\r\nhost: HOST\r\n\r\n").await;
-    assert_eq!((health.status, &health.json()["status"]), (200, &"ok".into()));
-    assert_eq!(health.json()["version"], env!("CARGO_PKG_VERSION"));
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(health.status, 200);
+    assert_eq!((&health.json()["status"], &health.json()["version"]), (&"ok".into(), &version.into()));
+    assert_eq!(health.json()["nonce"].as_str().unwrap().len(), 32);
 
     for path in ["/metrics", "/agentspine/summary"] {
         let without = house.ask(&format!("GET {path} HTTP/1.1\r\nhost: HOST\r\n\r\n")).await;
