@@ -12,8 +12,8 @@ const SHAPE: Shape =
     Shape { block: (r#",{"type":"text","text":""#, r#""}"#), string: StringShape::Inside(r"\n\n") };
 
 pub(super) fn read(body: &str) -> Result<Asked, Unreadable> {
-    let [model, stream, messages] = object(body, At::ROOT, ["model", "stream", "messages"])?;
-    let (model, stream) = thread::model_and_stream(model, stream)?;
+    let [model, messages] = object(body, At::ROOT, ["model", "messages"])?;
+    let model = thread::model(model)?;
     let at = At::ROOT.key("messages");
     let elements = list(messages.ok_or_else(|| at.missing())?, at)?;
     let each = elements.iter().enumerate().map(|(n, json)| message(body, json, at.index(n)));
@@ -21,7 +21,7 @@ pub(super) fn read(body: &str) -> Result<Asked, Unreadable> {
     let (sort, prompt) = sort(&messages);
     let conversation = thread::generic_id(&messages);
     let draft = thread::draft(body, &conversation, &messages, &SHAPE, None);
-    Ok(Asked { conversation, sort, prompt, model, stream, draft })
+    Ok(Asked { conversation, sort, prompt, model, draft })
 }
 
 fn message<'a>(body: &str, json: &'a str, at: At<'_>) -> Result<Message<'a>, Unreadable> {

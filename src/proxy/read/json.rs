@@ -114,6 +114,11 @@ pub(super) fn list<'a>(json: &'a str, at: At<'_>) -> Result<Vec<&'a str>, Unread
     Ok(found)
 }
 
+/// Whether a value is a list without elements.
+pub(super) fn is_empty_list(json: &str) -> bool {
+    json.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with(']'))
+}
+
 /// A string, decoded; borrowed where nothing in it is escaped.
 pub(super) fn string<'a>(json: &'a str, at: At<'_>) -> Result<Cow<'a, str>, Unreadable> {
     let inner = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));

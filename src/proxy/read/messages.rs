@@ -10,7 +10,7 @@ use agentspine_gate::turn::Host;
 use http::HeaderMap;
 
 use super::claude::{self, Voice, voice};
-use super::json::{At, compact, list, object, object_if, string, string_if};
+use super::json::{At, compact, is_empty_list, list, object, object_if, string, string_if};
 use super::thread::{self, Form, Message, Piece, Shape, StringShape};
 use super::{Asked, PromptPath, Sort, Unreadable, header, id_of};
 
@@ -32,7 +32,6 @@ enum Client {
 /// What is needed of the body beside its messages.
 struct Head<'a> {
     model: String,
-    stream: bool,
     user_id: Option<Cow<'a, str>>,
     /// A structured answer with a title, and no tools.
     wants_title: bool,
@@ -46,17 +45,16 @@ pub(super) fn read(
     body: &str,
 ) -> Result<Asked, Unreadable> {
     let client = if host == Host::Claude { Client::Claude } else { Client::Generic };
-    let names = ["model", "stream", "messages", "system", "metadata", "output_config", "tools"];
-    let [model, stream, messages, system, metadata, output, tools] = object(body, At::ROOT, names)?;
-    let (model, stream) = thread::model_and_stream(model, stream)?;
+    let names = ["model", "messages", "system", "metadata", "output_config", "tools"];
+    let [model, messages, system, metadata, output, tools] = object(body, At::ROOT, names)?;
+    let model = thread::model(model)?;
     let at = At::ROOT.key("messages");
     let elements = list(messages.ok_or_else(|| at.missing())?, at)?;
     let each = elements.iter().enumerate().map(|(n, json)| message(client, body, json, at.index(n)));
     let messages: Vec<Message<'_>> = each.collect::<Result<_, _>>()?;
-    let has_tools = tools.is_some_and(|tools| compact(tools) != "[]");
+    let has_tools = tools.is_some_and(|tools| !is_empty_list(tools));
     let head = Head {
         model,
-        stream,
         user_id: user_id(metadata)?,
         wants_title: !has_tools && wants_title(output)?,
         is_subagent: headers.contains_key(AGENT_HEADER) || says_subagent(system)?,
@@ -84,7 +82,7 @@ fn asked(
         Client::Generic => (thread::generic_id(messages), None),
     };
     let draft = thread::draft(body, &conversation, messages, &SHAPE, slot);
-    Asked { conversation, sort, prompt, model: head.model, stream: head.stream, draft }
+    Asked { conversation, sort, prompt, model: head.model, draft }
 }
 
 fn message<'a>(client: Client, body: &str, json: &'a str, at: At<'_>) -> Result<Message<'a>, Unreadable> {
@@ -132,9 +130,9 @@ fn block<'a>(json: &'a str, at: At<'_>) -> Result<Option<Piece<'a>>, Unreadable>
 fn holds_spans(client: Client, pieces: &[Piece<'_>]) -> bool {
     let speaks = |text: &str| match client {
         Client::Claude => matches!(voice(text), Voice::Human | Voice::Queued | Voice::Summary),
-        Client::Generic => !text.is_empty(),
+        Client::Generic => true,
     };
-    pieces.iter().filter_map(Piece::text).any(speaks) || shows(pieces)
+    pieces.iter().filter_map(Piece::text).filter(|text| !text.is_empty()).any(speaks) || shows(pieces)
 }
 
 /// Whether a message shows something, such as an image, and answers no tool.
@@ -149,11 +147,11 @@ fn answers(pieces: &[Piece<'_>]) -> bool {
 
 fn by_structure(newest: &Message<'_>) -> (Sort, String) {
     let texts: Vec<&str> = newest.pieces.iter().filter_map(Piece::text).filter(|t| !t.is_empty()).collect();
-    match (answers(&newest.pieces), texts.is_empty()) {
-        (true, true) => (Sort::Continuation, String::new()),
-        (true, false) => (Sort::Queued, thread::prompt_of(&texts, newest)),
-        (false, _) if newest.holds_spans => (Sort::Human, thread::prompt_of(&texts, newest)),
-        (false, _) => (Sort::Continuation, String::new()),
+    if newest.holds_spans {
+        let sort = if answers(&newest.pieces) { Sort::Queued } else { Sort::Human };
+        (sort, thread::prompt_of(&texts, newest))
+    } else {
+        (Sort::Continuation, String::new())
     }
 }
 
@@ -171,7 +169,7 @@ fn of_claude(head: &Head<'_>, messages: &[Message<'_>], newest: &Message<'_>) ->
     let answers = answers(&newest.pieces);
     if head.is_subagent {
         let is_first = !messages.iter().any(|message| message.role == "assistant");
-        let is_given = is_first || said.has(Voice::Queued) || said.has(Voice::Human);
+        let is_given = is_first || summary.is_some() || said.has(Voice::Queued) || said.has(Voice::Human);
         return if is_given {
             (Sort::Subagent, said.prompt(newest, summary))
         } else {

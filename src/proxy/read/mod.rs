@@ -126,8 +126,6 @@ pub(crate) struct Asked {
     pub(crate) prompt: String,
     /// Model name as sent.
     pub(crate) model: String,
-    /// Whether the client wants a stream.
-    pub(crate) stream: bool,
     /// The body as it came, and where spans go.
     pub(crate) draft: Draft,
 }

@@ -63,10 +63,9 @@ enum Class {
 
 pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked, Unreadable> {
     let client = if matches!(host, Host::Codex | Host::King) { Client::Codex } else { Client::Generic };
-    let names =
-        ["model", "stream", "input", "previous_response_id", "conversation", "generate", "client_metadata"];
-    let [model, stream, input, previous, server_side, generate, metadata] = object(body, At::ROOT, names)?;
-    let (model, stream) = thread::model_and_stream(model, stream)?;
+    let names = ["model", "input", "previous_response_id", "conversation", "generate", "client_metadata"];
+    let [model, input, previous, server_side, generate, metadata] = object(body, At::ROOT, names)?;
+    let model = thread::model(model)?;
     let marks = match client {
         Client::Codex => Marks::read(headers, metadata)?,
         Client::Generic => Marks::default(),
@@ -84,7 +83,7 @@ pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked,
         None => marks.conversation.unwrap_or_else(|| thread::generic_id(&messages)),
     };
     let draft = thread::draft(body, &conversation, &messages, shape, slot);
-    Ok(Asked { conversation, sort, prompt, model, stream, draft })
+    Ok(Asked { conversation, sort, prompt, model, draft })
 }
 
 fn items<'a>(
@@ -237,37 +236,39 @@ fn kinds<'a>(passed: Option<&'a str>, at: At<'_>) -> Result<Vec<Cow<'a, str>>, U
 }
 
 fn sort(marks: &Marks, items: &[Item<'_>]) -> (Sort, String) {
-    let silent = |sort| (sort, String::new());
+    if let Some(side) = side_call(marks, items) {
+        return (side, String::new());
+    }
+    let tail = Tail::of(items);
+    let (is_first, says) = (tail.items.len() == items.len(), tail.says());
+    let speaks = if marks.thread == Thread::Subagent {
+        (is_first || says).then_some(Sort::Subagent)
+    } else if is_first && marks.window > 0 {
+        Some(Sort::Afresh)
+    } else {
+        let queued = tail.after == Some(Class::Output) && !tail.has(Voice::Interrupted);
+        says.then_some(if queued { Sort::Queued } else { Sort::Human })
+    };
+    match (speaks, tail.newest_voice()) {
+        (Some(sort), _) => (sort, tail.prompt()),
+        (None, Some(Voice::Bash)) => (Sort::Bash, String::new()),
+        (None, Some(Voice::Notice)) => (Sort::Background, String::new()),
+        (None, _) => (Sort::Continuation, String::new()),
+    }
+}
+
+/// What the client's marks say, and where they are silent its own words.
+fn side_call(marks: &Marks, items: &[Item<'_>]) -> Option<Sort> {
     let newest = items.iter().rev().find(|item| item.class == Class::User);
     let asks_summary = newest.is_some_and(|item| item.voices.contains(&Voice::Compact))
         || items.last().is_some_and(|item| item.class == Class::CompactionTrigger);
     match (marks.request, marks.thread) {
-        (Request::Compaction, _) => return silent(Sort::Compaction),
-        _ if asks_summary => return silent(Sort::Compaction),
-        (Request::Prewarm, _) => return silent(Sort::Prewarm),
-        (Request::Turn, Thread::Title) => return silent(Sort::Title),
-        (Request::Turn, Thread::Person | Thread::Subagent) => {}
+        (Request::Compaction, _) => Some(Sort::Compaction),
+        _ if asks_summary => Some(Sort::Compaction),
+        (Request::Prewarm, _) => Some(Sort::Prewarm),
+        (Request::Turn, Thread::Title) => Some(Sort::Title),
+        (Request::Turn, Thread::Person | Thread::Subagent) => None,
     }
-    let tail = Tail::of(items);
-    let is_first = tail.items.len() == items.len();
-    let said = tail.says();
-    match marks.thread {
-        Thread::Subagent if is_first || said => (Sort::Subagent, tail.prompt()),
-        Thread::Person | Thread::Title if is_first && marks.window > 0 => (Sort::Afresh, tail.prompt()),
-        Thread::Person | Thread::Title if said => {
-            let queued = tail.after == Some(Class::Output) && !tail.has(Voice::Interrupted);
-            (if queued { Sort::Queued } else { Sort::Human }, tail.prompt())
-        }
-        Thread::Person | Thread::Title | Thread::Subagent => silent(match newest_voice(tail.items) {
-            Some(Voice::Bash) => Sort::Bash,
-            Some(Voice::Notice) => Sort::Background,
-            _ => Sort::Continuation,
-        }),
-    }
-}
-
-fn newest_voice(tail: &[Item<'_>]) -> Option<Voice> {
-    tail.iter().rev().find_map(|item| item.voices.last().copied())
 }
 
 /// What stands after the last item of the model or of a tool.
@@ -286,6 +287,10 @@ impl<'i, 'a> Tail<'i, 'a> {
     /// Whether a person's item is in it: one that is not the client's own through and through.
     fn says(&self) -> bool {
         self.items.iter().any(is_human)
+    }
+
+    fn newest_voice(&self) -> Option<Voice> {
+        self.items.iter().rev().find_map(|item| item.voices.last().copied())
     }
 
     fn has(&self, voice: Voice) -> bool {

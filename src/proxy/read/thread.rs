@@ -39,7 +39,7 @@ pub(super) enum Piece<'a> {
     Other(Cow<'a, str>, Cow<'a, str>),
 }
 
-impl<'a> Piece<'a> {
+impl Piece<'_> {
     /// Text that is not the client's own.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
@@ -169,31 +169,22 @@ pub(super) fn content<'a>(
     Ok((form, pieces.filter_map(Result::transpose).collect::<Result<_, _>>()?))
 }
 
-/// `model` and `stream`, which every dialect has.
-pub(super) fn model_and_stream(
-    model: Option<&str>,
-    stream: Option<&str>,
-) -> Result<(String, bool), Unreadable> {
+/// `model`, which every dialect has.
+pub(super) fn model(model: Option<&str>) -> Result<String, Unreadable> {
     let at = At::ROOT.key("model");
     let model = string(model.ok_or_else(|| at.missing())?, at)?;
-    if model.is_empty() {
-        return Err(at.missing());
-    }
-    Ok((model.into_owned(), stream == Some("true")))
+    if model.is_empty() { Err(at.missing()) } else { Ok(model.into_owned()) }
 }
 
-/// Human texts as one prompt; a stand-in where a message has other blocks only, because a turn has a prompt.
+/// Human texts as one prompt; where they are blank, a stand-in for what else is shown, because a turn has a prompt.
 pub(super) fn prompt_of(texts: &[&str], message: &Message<'_>) -> String {
-    if !texts.is_empty() {
-        return texts.join("\n");
-    }
     let kinds = message.pieces.iter().filter_map(|piece| match piece {
         Piece::Other(kind, _) => Some(format!("[{kind}]")),
-        Piece::Text(_) | Piece::Told(_) | Piece::Reminder(_) | Piece::ToolUse(..) | Piece::ToolResult(_) => {
-            None
-        }
+        _ => None,
     });
-    kinds.collect::<Vec<_>>().join("\n")
+    let is_blank = texts.iter().all(|text| text.trim().is_empty());
+    let shown = if is_blank { kinds.collect() } else { Vec::new() };
+    if shown.is_empty() { texts.join("\n") } else { shown.join("\n") }
 }
 
 /// The named fields of an object, or the error that the type is missing.

@@ -6,15 +6,21 @@ fn refused(path: PromptPath, body: impl AsRef<[u8]>) -> String {
     error(read(Host::Claude, path, &headers(&[]), body.as_ref()))
 }
 
+/// A second message with these fields.
+fn message(fields: &str) -> String {
+    format!(r#"{{"model":"m","messages":[{{"role":"user","content":"s"}},{{{fields}}}]}}"#)
+}
+
+/// One item with these fields.
+fn item(fields: &str) -> String {
+    format!(r#"{{"model":"m","input":[{{{fields}}}]}}"#)
+}
+
 #[test]
 fn what_cannot_be_read_is_named_by_pointer_and_never_by_content() {
-    use PromptPath::{ChatCompletions, CountTokens, Messages, Responses};
-    let message = |fields: &str| {
-        format!(r#"{{"model":"m","messages":[{{"role":"user","content":"s"}},{{{fields}}}]}}"#)
-    };
-    let item = |fields: &str| format!(r#"{{"model":"m","input":[{{{fields}}}]}}"#);
+    use PromptPath::{CountTokens, Messages};
     for (path, body, error) in [
-        (Messages, "".to_owned(), "the body is not one JSON object (line 1, column 0)"),
+        (Messages, String::new(), "the body is not one JSON object (line 1, column 0)"),
         (Messages, "{\n \"model\": tru".to_owned(), "the body is not one JSON object (line 2, column 13)"),
         (
             Messages,
@@ -62,6 +68,16 @@ fn what_cannot_be_read_is_named_by_pointer_and_never_by_content() {
             r#"{"model":"m","messages":[],"metadata":{"user_id":"a","user_id":"b"}}"#.to_owned(),
             "/metadata/user_id stands twice",
         ),
+    ] {
+        assert_eq!(refused(path, &body), error, "{body}");
+    }
+    assert_eq!(refused(Messages, b"{\"model\":\"\xff\"}"), "the body is not UTF-8 at byte 10");
+}
+
+#[test]
+fn items_and_chat_messages_are_named_the_same_way() {
+    use PromptPath::{ChatCompletions, Responses};
+    for (path, body, error) in [
         (ChatCompletions, message(r#""role":7"#), "/messages/1/role is not a string"),
         (
             ChatCompletions,
@@ -81,7 +97,6 @@ fn what_cannot_be_read_is_named_by_pointer_and_never_by_content() {
     ] {
         assert_eq!(refused(path, &body), error, "{body}");
     }
-    assert_eq!(refused(Messages, b"{\"model\":\"\xff\"}"), "the body is not UTF-8 at byte 10");
 }
 
 #[test]
