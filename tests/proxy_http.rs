@@ -13,7 +13,7 @@ use crate::support::fake_model::{Answer, End};
 use crate::support::served::Served;
 
 /// Nothing here takes this long.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 const RULE: &str = "Say aye.";
 /// What the client sends: odd white space, unknown fields, a number that a parser would write differently.
 const BODY: &str = "{ \"model\":\"claude-test\",\r\n\"max_tokens\": 1, \"unheard_of\" : [1.0, {\"b\":1,\"a\":2}],\t\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u0068i \\/ there\"}]}], \"stream\":true }\n";
