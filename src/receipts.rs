@@ -50,11 +50,6 @@ fn time_or_day(at_ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// Wall milliseconds as local date and time.
-fn date_and_time(at_ms: i64) -> String {
-    local(at_ms).map_or_else(String::new, |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
-}
-
 fn local(at_ms: i64) -> Option<jiff::ZonedDateTime> {
     Some(jiff::Timestamp::from_millisecond(at_ms).ok()?.to_zoned_datetime(jiff::tz::TimeZone::system()))
 }

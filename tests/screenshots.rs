@@ -1,4 +1,4 @@
-//! Makes `screenshots/`: `cargo test --test screenshots`. The real binary in a real terminal; the model is a scripted server.
+//! Makes `screenshots/`: `cargo test --test screenshots`, or with `-- watch` those of the watch alone. The real binary in a real terminal; the model is a scripted server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 
 #[path = "support/picture.rs"]

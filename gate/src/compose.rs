@@ -19,7 +19,7 @@ use crate::receipt::claims::{
 use crate::remember::Active;
 use crate::select::{Selection, select};
 use crate::span::{Draft, Place, Span};
-use crate::turn::CallKind;
+use crate::turn::{CallKind, Injection};
 
 /// Largest request body, bytes.
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -130,7 +130,9 @@ fn known_conversation(
     let document = documents.iter().filter(|doc| lacks(doc.state)).find(had_document);
     let rule = remember.iter().filter(|entry| lacks(entry.state)).find(had_rule);
     let missing = document.map(|doc| doc.id.as_str()).or(rule.map(|entry| entry.id.as_str()));
-    let Some(missing) = missing.filter(|_| plan.bound.request.kind != CallKind::Side) else { return Ok(()) };
+    let request = &plan.bound.request;
+    let may_lack = request.kind == CallKind::Side || request.injection == Injection::Paused;
+    let Some(missing) = missing.filter(|_| !may_lack) else { return Ok(()) };
     Err(Refusal::new(
         Detail::ConversationUnknown,
         format!("This call goes on with a conversation that is not kept here whole: {missing} is not in it."),
@@ -345,6 +347,7 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         kind: request.kind,
         parent: inputs.parent.as_ref().map(|turn| turn.id),
         retry_of: request.retry_of,
+        paused: request.injection == Injection::Paused,
         delivery_id: request.delivery_id.clone(),
         prompt_digest: prompt_digest(plan, inputs.parent.as_deref()),
         endpoint: request.endpoint.clone(),
@@ -381,7 +384,9 @@ impl Plan {
     /// Whether this call may add a span: new human text and subagents do, a retry carries what it had.
     pub(crate) fn injects(&self) -> bool {
         let request = &self.bound.request;
-        matches!(request.kind, CallKind::Turn | CallKind::Subagent) && request.retry_of.is_none()
+        matches!(request.kind, CallKind::Turn | CallKind::Subagent)
+            && request.retry_of.is_none()
+            && request.injection == Injection::On
     }
 
     fn recall_budget(&self) -> RecallBudget {

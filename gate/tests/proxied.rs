@@ -10,7 +10,7 @@ use agentspine_gate::instructions::Snapshot;
 use agentspine_gate::recall::Outcome;
 use agentspine_gate::receipt::claims::{Claims, Delivery};
 use agentspine_gate::span::{Draft, Place, Slot, Wrap};
-use agentspine_gate::turn::{CallKind, TurnRequest};
+use agentspine_gate::turn::{CallKind, Injection, TurnRequest};
 use common::desk::{Desk, empty};
 
 /// The slot of a host that read its files when `snapshot` was taken.
@@ -91,6 +91,21 @@ fn a_document_that_the_host_dropped_refuses_the_continuation() {
         let refusal = call(&mut desk, &request, Some("")).unwrap_err();
         assert_eq!(refusal.detail, Detail::ConversationUnknown);
     }
+}
+
+#[test]
+fn a_paused_call_adds_nothing_asks_nobody_and_says_so() {
+    let mut desk = Desk::new();
+    let request = TurnRequest { injection: Injection::Paused, ..desk.request("one") };
+    assert!(desk.plan(&request).unwrap().queries().is_empty());
+    let claims = call(&mut desk, &request, Some("")).unwrap();
+    assert!(claims.paused);
+    assert_eq!(claims.documents[0].state, Delivery::Unverified);
+    assert_eq!(claims.briefing_digest, None);
+
+    let request = desk.request("one");
+    let claims = call(&mut desk, &request, Some("")).unwrap();
+    assert_eq!((claims.paused, claims.documents[0].state), (false, Delivery::Injected));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentspine_gate::turn::InstructionHost;
+use agentspine_gate::turn::{Injection, InstructionHost};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -29,6 +29,7 @@ pub(super) const READY: &str = "ready";
   agentspine run claude                             starts it by itself; nothing else is needed
   agentspine proxy --instruction-host claude        in the foreground, for any client: prints the base URL
   agentspine proxy --project ~/src/app --host codex
+  agentspine proxy --pause                          adds nothing more in this directory, until --resume
   agentspine service install                        keeps it running
 
 One serves each user, on the same port every time. A client shows whose directory it works in by a secret: in the header
@@ -46,6 +47,12 @@ pub(super) struct ProxyArgs {
     /// The directory whose base URL is printed [default: this one]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
+    /// Stop adding text to this directory's conversations; what was added stays in them
+    #[arg(long, conflicts_with_all = ["resume", "daemon", "service"])]
+    pause: bool,
+    /// End the pause
+    #[arg(long, conflicts_with_all = ["daemon", "service"])]
+    resume: bool,
     /// Detached, for `run`.
     #[arg(long, hide = true, conflicts_with = "service")]
     daemon: bool,
@@ -75,6 +82,9 @@ impl ProxyArgs {
 
 /// Takes the post, listens, says so, serves.
 pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
+    if args.pause || args.resume {
+        return set_injection(args, config, report);
+    }
     if args.daemon {
         // A session of its own: a closed terminal takes its clients along, not the daemon. Where it leads one already, fine.
         let _ = rustix::process::setsid();
@@ -100,6 +110,26 @@ pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Res
         daemon::detach(&rooms.dir)?;
     }
     daemon.serve(args.stay());
+    Ok(())
+}
+
+/// Pauses, or ends the pause, for every client of the directory; calls from now on see it.
+fn set_injection(args: &ProxyArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
+    let dir = working_directory(args.project.as_deref())?;
+    let registry = Registry::of(&Rooms::open(config)?.dir)?;
+    let (injection, now) = match args.pause {
+        true => {
+            (Injection::Paused, "paused: calls are verified and get receipts, nothing new is added to them")
+        }
+        false => (Injection::On, "on: files, rules and recall are added again from the next message on"),
+    };
+    if registry.set_injection(&dir, injection)? == 0 {
+        return Err(Failure::other(
+            format!("No client has called for {} yet", config.short_path(&dir)),
+            "Start one there: agentspine run claude",
+        ));
+    }
+    report.line(format!("Injection in {} is {now}", config.short_path(&dir)));
     Ok(())
 }
 

@@ -167,6 +167,7 @@ impl House {
             prompt: asked.prompt,
             parent: before.parent.filter(|_| kind == CallKind::Continuation),
             retry_of: before.retry_of,
+            injection: workspace.injection,
             client_body_digest: body,
             endpoint,
             model: asked.model,

@@ -22,7 +22,7 @@ use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::private;
 use agentspine_gate::seams::Seams;
 use agentspine_gate::state_dir::StateDir;
-use agentspine_gate::turn::{Host, Identity, InstructionHost};
+use agentspine_gate::turn::{Host, Identity, Injection, InstructionHost};
 use serde::{Deserialize, Serialize};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 use zeroize::Zeroizing;
@@ -113,6 +113,8 @@ pub(crate) struct Workspace {
     pub secret: Secret,
     /// What it stands for.
     pub binding: Binding,
+    /// Whether its calls may add text to their conversations.
+    pub injection: Injection,
 }
 
 /// A workspace in memory.
@@ -194,6 +196,11 @@ impl Registry {
         self.change(LOCK_WAIT_MS, |contents, today| contents.ensure(binding, fresh, today))
     }
 
+    /// Pauses injection for every client of a directory, or ends the pause; how many workspaces that are.
+    pub(crate) fn set_injection(&self, dir: &Path, injection: Injection) -> Result<usize, RegistryError> {
+        self.change(LOCK_WAIT_MS, |contents, _| contents.set_injection(dir, injection))
+    }
+
     /// Drops a workspace: its secret is nobody's from now on.
     pub(crate) fn forget(&self, secret: &str) -> Result<(), RegistryError> {
         let digest = Digest::of(secret.as_bytes());
@@ -267,10 +274,25 @@ impl Contents {
         }
         self.workspaces.sort_by_key(|known| std::cmp::Reverse(known.used));
         self.workspaces.truncate(WORKSPACES_MAX - 1);
-        let known = Known::new(Workspace { secret: fresh, binding }, today);
+        // A new client in a directory that is paused is paused too.
+        let paused = |known: &Known| {
+            known.workspace.binding.dir == binding.dir && known.workspace.injection == Injection::Paused
+        };
+        let injection = if self.workspaces.iter().any(paused) { Injection::Paused } else { Injection::On };
+        let known = Known::new(Workspace { secret: fresh, binding, injection }, today);
         let workspace = Arc::clone(&known.workspace);
         self.workspaces.push(known);
         workspace
+    }
+
+    fn set_injection(&mut self, dir: &Path, injection: Injection) -> usize {
+        let of_dir = |known: &&mut Known| known.workspace.binding.dir == dir;
+        let mut count = 0;
+        for known in self.workspaces.iter_mut().filter(of_dir) {
+            known.workspace = Arc::new(Workspace { injection, ..(*known.workspace).clone() });
+            count += 1;
+        }
+        count
     }
 
     fn touch(&mut self, digest: &Digest, today: u32) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::call::{state, status, took_ms};
 use super::reason::meaning;
-use super::{claim, date_and_time, refusal_key, written};
+use super::{claim, refusal_key};
 
 /// What became of the call, or why there was none.
 pub(crate) fn became(record: &ReceiptRecord) -> String {
@@ -90,10 +90,8 @@ pub(crate) fn summary(record: &ReceiptRecord, sort: Option<&str>, now_ms: i64) -
     }
     let text = |name: &str| claim(record, name).as_str().unwrap_or_default().to_owned();
     let kind = sort.map_or_else(|| text("kind"), |sort| format!("{} ({sort})", text("kind")));
-    let model = Some(text("model")).filter(|model| !model.is_empty());
     out.push(("call", format!("{kind} · {} · {}", text("host"), text("sessionId"))));
-    out.push(("time", date_and_time(written(record))));
-    out.extend(model.map(|model| ("model", format!("{model} at {}", text("endpoint")))));
+    out.extend(Some(("model", text("model"))).filter(|(_, model)| !model.is_empty()));
     let host = format!("{}:", text("instructionHost"));
     out.extend(listed("files", &claim(record, "documents"), |doc| document(doc, &host)));
     out.extend(listed("rules", &claim(record, "mustRemember"), rule));
@@ -140,14 +138,21 @@ fn number(value: &Value, name: &str) -> u64 {
     value.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Without the host's name, which is the same for all, and the digests, which stand below.
+/// How it reaches the model, then its name without the host's, which is the same for all.
 fn document(doc: &Value, host: &str) -> String {
     let id = word(doc, "id");
     let changed = doc.get("changedSinceParent").and_then(Value::as_bool) == Some(true);
     let notes = [if changed { "changed".to_owned() } else { String::new() }, word(doc, "note")];
-    let notes: Vec<String> = notes.into_iter().filter(|note| !note.is_empty()).collect();
-    let state = [vec![word(doc, "state")], notes].concat().join(", ");
-    format!("{} · {state} · {} B", id.strip_prefix(host).unwrap_or(&id), number(doc, "bytes"))
+    let notes = notes.into_iter().filter(|note| !note.is_empty());
+    let name = id.strip_prefix(host).unwrap_or(&id).to_owned();
+    placed(&word(doc, "state"), &std::iter::once(name).chain(notes).collect::<Vec<_>>())
+}
+
+/// A state in a column of its own, a name, and what else there is to say.
+fn placed(state: &str, what: &[String]) -> String {
+    let (name, more) = what.split_first().map_or(("", [].as_slice()), |(name, more)| (name.as_str(), more));
+    let more = if more.is_empty() { String::new() } else { format!(" · {}", more.join(", ")) };
+    format!("{state:<8} {name}{more}")
 }
 
 fn rule(rule: &Value) -> String {
@@ -155,7 +160,9 @@ fn rule(rule: &Value) -> String {
     if id.len() > RULE_CHARS {
         id = format!("{}…", id.chars().take(RULE_CHARS).collect::<String>());
     }
-    format!("{id} · v{} · {}", number(rule, "version"), word(rule, "state"))
+    let version = Some(number(rule, "version")).filter(|version| *version > 1);
+    let what: Vec<String> = std::iter::once(id).chain(version.map(|n| format!("v{n}"))).collect();
+    placed(&word(rule, "state"), &what)
 }
 
 /// Characters of a rule's id in the summary: kind and first digits.
@@ -163,13 +170,11 @@ const RULE_CHARS: usize = 17;
 
 fn provider(provider: &Value) -> String {
     let items = |name: &str| provider.get(name).and_then(Value::as_array).map_or(0, Vec::len);
-    let reason = Some(word(provider, "reason")).filter(|reason| !reason.is_empty());
-    let status = word(provider, "status");
-    let status = reason.map_or(status.clone(), |reason| format!("{status} ({reason})"));
-    let counts = [("injected", "injected"), ("replayed", "replayed"), ("leftOut", "left out")];
+    let counts = [("injected", "items"), ("replayed", "replayed"), ("leftOut", "left out")];
     let counts = counts.into_iter().map(|(name, what)| (items(name), what)).filter(|(n, _)| *n > 0);
     let counts = counts.map(|(n, what)| format!("{n} {what}"));
-    let ends =
-        (format!("{} · {status}", word(provider, "id")), format!("{} ms", number(provider, "latencyMs")));
-    std::iter::once(ends.0).chain(counts).chain([ends.1]).collect::<Vec<_>>().join(" · ")
+    let reason = Some(word(provider, "reason")).filter(|reason| !reason.is_empty());
+    let took = format!("{} ms", number(provider, "latencyMs"));
+    let what = std::iter::once(word(provider, "id")).chain(reason).chain(counts).chain([took]);
+    placed(&word(provider, "status"), &what.collect::<Vec<_>>())
 }

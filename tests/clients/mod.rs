@@ -69,7 +69,7 @@ impl Desk {
     /// Makes every turn of this host depend on a provider that fails, and says so.
     pub fn require_what_fails(&self, host: &str) {
         let provider = self.home.write("bin/provider", "#!/bin/sh\nexit 3\n");
-        std::fs::set_permissions(&provider, PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&provider, std::fs::Permissions::from_mode(0o755)).unwrap();
         let provider = json!({
             "schema": "agentspine.retrieval-provider/v1", "id": "team-notes", "adapter": "mnemo-command/v1",
             "required": true, "failClosed": true, "timeoutMs": 10_000, "command": provider, "args": [],

@@ -124,7 +124,9 @@ impl Silence {
         if !self.waiting {
             self.waiting = true;
             let until = Instant::now().checked_add(idle);
-            until.map(|until| self.timer.as_mut().reset(until));
+            if let Some(until) = until {
+                self.timer.as_mut().reset(until);
+            }
         }
         self.timer.as_mut().poll(context).is_ready()
     }

@@ -4,7 +4,6 @@ use std::io;
 
 use agentspine_gate::Id;
 use agentspine_tui::watch::{CallRow, CallState};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -14,7 +13,7 @@ use crate::cli::table;
 use crate::config::Config;
 use crate::receipts::live::{Live, News, POLL, Seen};
 use crate::receipts::written;
-use crate::report::{Exit, Failure, Output, Report};
+use crate::report::{Exit, Failure, Output, Report, is_read};
 
 /// Calls of before, where nothing is said.
 const FIRST: u32 = 20;
@@ -61,18 +60,6 @@ async fn follow(mut live: Live, mut interrupts: Signal, report: &mut Report) -> 
         }
     }
     Ok(())
-}
-
-/// Whether somebody still reads stdout: a pipe tells of a closed end also while nothing is written.
-fn is_read() -> bool {
-    let stdout = io::stdout();
-    let mut ends = [PollFd::new(&stdout, PollFlags::empty())];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    match poll(&mut ends, Some(&at_once)) {
-        Ok(_) => !ends.iter().any(|end| end.revents().intersects(PollFlags::ERR | PollFlags::NVAL)),
-        // Then writing will tell.
-        Err(_) => true,
-    }
 }
 
 fn heading(report: &mut Report) {

@@ -1,5 +1,7 @@
 //! What clients are told, over homes of their own.
 
+use agentspine_gate::turn::Injection;
+
 use super::background::Wanted;
 use super::codex::Login;
 use super::*;
@@ -30,7 +32,7 @@ impl Desk {
     fn workspace(&self, client: Client) -> Workspace {
         let named = Some(InstructionHost::Claude);
         let binding = binding(client, self.0.path(), named, &self.config(&[])).unwrap();
-        Workspace { secret: Secret::new(SECRET.to_owned()), binding }
+        Workspace { secret: Secret::new(SECRET.to_owned()), binding, injection: Injection::On }
     }
 
     fn told(&self, client: Client, variables: &[(&str, &str)]) -> Told {

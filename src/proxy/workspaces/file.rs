@@ -7,7 +7,7 @@ use agentspine_gate::Id;
 use agentspine_gate::ids::unhex;
 use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::private::{Unfit, read_private};
-use agentspine_gate::turn::{Host, Identity, InstructionHost};
+use agentspine_gate::turn::{Host, Identity, Injection, InstructionHost};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
@@ -43,6 +43,8 @@ struct Entry {
     identity: Who,
     homes: Homes,
     upstreams: Upstreams,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
     last_used_day: u32,
 }
 
@@ -105,7 +107,7 @@ impl Stored {
 
 impl Entry {
     fn of(known: &Known) -> Self {
-        let Workspace { secret, binding } = &*known.workspace;
+        let Workspace { secret, binding, injection } = &*known.workspace;
         let Binding { dir, host, instruction_host, identity, homes, upstreams } = binding.clone();
         Self {
             secret: secret.clone(),
@@ -126,6 +128,7 @@ impl Entry {
                 claude_managed_dir: homes.claude_managed_dir,
             },
             upstreams,
+            paused: *injection == Injection::Paused,
             last_used_day: known.used,
         }
     }
@@ -149,7 +152,8 @@ impl Entry {
             },
             upstreams: self.upstreams,
         };
-        Known::new(Workspace { secret: self.secret, binding }, self.last_used_day)
+        let injection = if self.paused { Injection::Paused } else { Injection::On };
+        Known::new(Workspace { secret: self.secret, binding, injection }, self.last_used_day)
     }
 }
 

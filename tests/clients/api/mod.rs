@@ -206,6 +206,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response<
     let recorded = Recorded {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
+        target: parts.uri.to_string(),
         headers: parts.headers.iter().map(header).collect(),
         body: body.to_vec(),
     };

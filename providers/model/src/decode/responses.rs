@@ -134,7 +134,11 @@ fn kept(item: &Value) -> Option<Value> {
     let sealed = !text(item, "/encrypted_content").is_empty();
     let open = item.get("content").and_then(Value::as_array).is_some_and(|parts| !parts.is_empty());
     let mut item = item.as_object().filter(|_| sealed || open)?.clone();
-    item.retain(|name, value| !value.is_null() && !(sealed && name == "id"));
+    item.retain(|_, value| !value.is_null());
+    if sealed {
+        // Not `remove`: it would move the last member to this place.
+        item.shift_remove("id");
+    }
     Some(Value::Object(item))
 }
 

@@ -89,7 +89,9 @@ impl Page {
     fn open(head: &Value, messages: &str) -> Self {
         let mut body = head.to_string();
         body.pop();
-        body.push_str(&format!(r#","{messages}":["#));
+        for part in [r#",""#, messages, r#"":["#] {
+            body.push_str(part);
+        }
         Self { body, slots: Vec::new(), messages: 0 }
     }
 

@@ -8,8 +8,7 @@ fn parse(text: &str) -> Result<ModelSpec, SpecError> {
 
 #[test]
 fn every_form_names_its_model_endpoint_and_key() {
-    let (anthropic, chat, responses) =
-        (Dialect::AnthropicMessages, Dialect::OpenAiChat, Dialect::OpenAiResponses);
+    let (anthropic, chat) = (Dialect::AnthropicMessages, Dialect::OpenAiChat);
     let table = [
         ("demo", Dialect::Demo, "agentspine-demo", "demo:", None),
         (
@@ -18,22 +17,6 @@ fn every_form_names_its_model_endpoint_and_key() {
             "claude-x",
             "https://api.anthropic.com/v1/messages",
             Some("ANTHROPIC_API_KEY"),
-        ),
-        ("openai:gpt-x", responses, "gpt-x", "https://api.openai.com/v1/responses", Some("OPENAI_API_KEY")),
-        ("responses:g@http://127.0.0.1:8080", responses, "g", "http://127.0.0.1:8080/v1/responses", None),
-        (
-            "responses:a/b@https://gw.example/v1",
-            responses,
-            "a/b",
-            "https://gw.example/v1/responses",
-            Some("AGENTSPINE_API_KEY"),
-        ),
-        (
-            "chat:gpt-x@https://api.openai.com",
-            chat,
-            "gpt-x",
-            "https://api.openai.com/v1/chat/completions",
-            Some("OPENAI_API_KEY"),
         ),
         (
             "chat:qwen3:8b@http://127.0.0.1:11434",
@@ -65,6 +48,30 @@ fn every_form_names_its_model_endpoint_and_key() {
             "https://gw.example/a/v1/messages",
             Some("AGENTSPINE_API_KEY"),
         ),
+    ];
+    table.into_iter().for_each(names);
+}
+
+#[test]
+fn openai_is_asked_through_responses_and_both_its_dialects_can_be_named_for_any_server() {
+    let (chat, responses) = (Dialect::OpenAiChat, Dialect::OpenAiResponses);
+    let table = [
+        ("openai:gpt-x", responses, "gpt-x", "https://api.openai.com/v1/responses", Some("OPENAI_API_KEY")),
+        ("responses:g@http://127.0.0.1:8080", responses, "g", "http://127.0.0.1:8080/v1/responses", None),
+        (
+            "responses:a/b@https://gw.example/v1",
+            responses,
+            "a/b",
+            "https://gw.example/v1/responses",
+            Some("AGENTSPINE_API_KEY"),
+        ),
+        (
+            "chat:gpt-x@https://api.openai.com",
+            chat,
+            "gpt-x",
+            "https://api.openai.com/v1/chat/completions",
+            Some("OPENAI_API_KEY"),
+        ),
         (
             "openai:c@https://API.openai.com",
             responses,
@@ -73,14 +80,17 @@ fn every_form_names_its_model_endpoint_and_key() {
             Some("OPENAI_API_KEY"),
         ),
     ];
-    for (text, dialect, model, endpoint, key) in table {
-        let spec = parse(text).unwrap();
-        assert_eq!(spec.needs_key(), key.is_some_and(|key| key != "AGENTSPINE_API_KEY"));
-        assert_eq!(
-            (spec.dialect(), spec.model(), spec.endpoint(), spec.key_variable()),
-            (dialect, model, endpoint, key)
-        );
-    }
+    table.into_iter().for_each(names);
+}
+
+/// One `--model` value: its dialect, model, endpoint and key variable.
+fn names((text, dialect, model, endpoint, key): (&str, Dialect, &str, &str, Option<&str>)) {
+    let spec = parse(text).unwrap();
+    assert_eq!(spec.needs_key(), key.is_some_and(|key| key != "AGENTSPINE_API_KEY"));
+    assert_eq!(
+        (spec.dialect(), spec.model(), spec.endpoint(), spec.key_variable()),
+        (dialect, model, endpoint, key)
+    );
 }
 
 #[test]
