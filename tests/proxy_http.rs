@@ -13,7 +13,7 @@ use crate::support::fake_model::{Answer, End};
 use crate::support::served::Served;
 
 /// Nothing here takes this long.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 const RULE: &str = "Say aye.";
 /// What the client sends: odd white space, unknown fields, a number that a parser would write differently.
 const BODY: &str = "{ \"model\":\"claude-test\",\r\n\"max_tokens\": 1, \"unheard_of\" : [1.0, {\"b\":1,\"a\":2}],\t\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u0068i \\/ there\"}]}], \"stream\":true }\n";
@@ -42,7 +42,7 @@ impl Proxy {
             &format!("[proxy]\nanthropic = \"{base}\"\nopenai = \"{base}\"\n"),
         );
         let args = ["proxy", "--listen", "127.0.0.1:0", "--instruction-host", "claude"];
-        let log = std::fs::File::create(home.path().join("proxy.log")).unwrap();
+        let log = std::fs::File::create(home.path().join("said.log")).unwrap();
         let mut child = home.command(&args).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
@@ -345,7 +345,14 @@ fn strangers_get_nothing_and_the_log_holds_no_content() {
         proxy.post("/v1/messages?canary=1", "x-api-key: canary\r\n", BODY.as_bytes()).answer().status,
         200
     );
-    let log = std::fs::read_to_string(proxy.home.path().join("proxy.log")).unwrap();
+    let read = |path| std::fs::read_to_string(path).unwrap();
+    let lines = read(proxy.home.state().join("log/proxy.log"));
+    for told in
+        ["proxy-refused/host", "proxy-refused/origin", "proxy-refused/framing", "\"result\":\"relayed\""]
+    {
+        assert!(lines.contains(told), "{told} in {lines}");
+    }
+    let log = lines + &read(proxy.home.path().join("said.log"));
     for text in ["canary", "there", RULE, secret.as_str(), "aye"] {
         assert!(!log.contains(text), "{text} in {log}");
     }

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::support::fake_model::Answer;
 use crate::support::live::Live;
+use crate::support::served::Served;
 use crate::support::terminal::keys;
 use crate::support::{Home, Run};
 
@@ -173,27 +175,53 @@ fn any_other_command_gets_base_urls_once_it_is_said_whose_instructions_bind() {
     assert!(is_secret(secret), "{secret}");
 }
 
+/// A client that makes one call and says the first line of its answer.
+const ASKING: &str = r#"address=${ANTHROPIC_BASE_URL#http://}
+body='{"model":"m","max_tokens":8,"messages":[{"role":"user","content":"hello"}]}'
+exec 3<>/dev/tcp/${address%:*}/${address#*:}
+printf 'POST /v1/messages HTTP/1.1\r\nhost: %s\r\n%s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s' \
+  "$address" "$ANTHROPIC_CUSTOM_HEADERS" ${#body} "$body" >&3
+read -r status <&3; cat <&3 >/dev/null; printf '%s\n' "$status""#;
+
 #[test]
 fn calls_that_came_through_are_counted_in_one_last_line() {
+    let api = Served::start([Answer::text(&["one"]), Answer::text(&["two"])]);
     let stage = Stage::new();
-    // A client that makes one call and says its answer's status.
-    stage.client(
-        "claude",
-        r#"address=${ANTHROPIC_BASE_URL#http://}
-        body='{"model":"m","max_tokens":8,"messages":[{"role":"user","content":"hello"}]}'
-        exec 3<>/dev/tcp/${address%:*}/${address#*:}
-        printf 'POST /v1/messages HTTP/1.1\r\nhost: %s\r\n%s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s' \
-          "$address" "$ANTHROPIC_CUSTOM_HEADERS" ${#body} "$body" >&3
-        read -r status <&3; printf '%s\n' "$status""#,
-    );
-    let first = stage.run(&["run", "claude"]);
-    assert!(first.out.starts_with("HTTP/1.1 "), "{first:?}");
-    let second = stage.run(&["run", "claude"]);
-    for run in [first, second] {
-        let last = run.err.lines().last().unwrap();
-        assert!(last.starts_with("agentspine: 1 call, "), "{run:?}");
-        assert!(last.ends_with("agentspine watch shows them"), "{run:?}");
+    stage.configure(&format!("[proxy]\nanthropic = \"{}\"\n", api.base()));
+    stage.client("claude", ASKING);
+    for _ in 0..2 {
+        let run = stage.run(&["run", "claude"]);
+        assert!(run.out.starts_with("HTTP/1.1 200"), "{run:?}");
+        let last = "agentspine: 1 call, 1 receipt, 0 blocked · agentspine watch shows them";
+        assert_eq!(run.err.lines().last(), Some(last), "{run:?}");
     }
+    for request in api.requests() {
+        assert_eq!(request.header("x-agentspine-workspace"), None);
+    }
+    assert_eq!(api.requests().len(), 2);
+
+    // One that is refused: nothing of it arrives.
+    stage.home.write("src/project/CLAUDE.md", &"x".repeat(64 * 1024));
+    let refused = stage.run(&["run", "claude"]);
+    assert!(refused.out.starts_with("HTTP/1.1 424"), "{refused:?}");
+    assert!(refused.err.contains("agentspine: 1 call, 0 receipts, 1 blocked"), "{refused:?}");
+    assert_eq!(api.requests().len(), 2);
+    // The log says what came of each, and nothing of what was said.
+    let log = std::fs::read_to_string(stage.home.state().join("log/proxy.log")).unwrap();
+    assert!(log.contains("\"blocked\"") && !log.contains("hello"), "{log}");
+}
+
+#[test]
+fn a_hangup_makes_the_daemon_read_its_upstreams_again() {
+    let api = Served::start([Answer::text(&["one"])]);
+    let stage = Stage::new();
+    stage.client("claude", ASKING);
+    assert!(!stage.run(&["run", "claude"]).out.starts_with("HTTP/1.1 200"));
+    let daemon = stage.daemon();
+    stage.configure(&format!("[proxy]\nanthropic = \"{}\"\n", api.base()));
+    kill_process(pid(daemon), Signal::HUP).unwrap();
+    until("the new upstream", || stage.run(&["run", "claude"]).out.starts_with("HTTP/1.1 200"));
+    assert_eq!(stage.daemon(), daemon);
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub(super) const READY: &str = "ready";
 
 One serves each user, on the same port every time. A client shows whose directory it works in by a secret: in the header
 x-agentspine-workspace, or in the path of its base URL, http://127.0.0.1:PORT/w/SECRET/v1.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(super) struct ProxyArgs {
     /// Listen here instead of on the port of last time; port 0: any free one
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -117,11 +118,10 @@ pub(super) fn run(args: &ProxyArgs, config: &Config, report: &mut Report) -> Res
 fn set_injection(args: &ProxyArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
     let dir = working_directory(args.project.as_deref())?;
     let registry = Registry::of(&Rooms::open(config)?.dir)?;
-    let (injection, now) = match args.pause {
-        true => {
-            (Injection::Paused, "paused: calls are verified and get receipts, nothing new is added to them")
-        }
-        false => (Injection::On, "on: files, rules and recall are added again from the next message on"),
+    let (injection, now) = if args.pause {
+        (Injection::Paused, "paused: calls are verified and get receipts, nothing new is added to them")
+    } else {
+        (Injection::On, "on: files, rules and recall are added again from the next message on")
     };
     if registry.set_injection(&dir, injection)? == 0 {
         return Err(Failure::other(

@@ -143,24 +143,24 @@ fn decode(coding: Coding, raw: &[u8]) -> Result<Vec<u8>, Refused> {
 }
 
 /// Everything a decoder gives, after what is there already, up to the limit.
-fn all(decoder: impl Read, mut decoded: Vec<u8>) -> Result<Vec<u8>, Refused> {
-    let room = BODY_BYTES_MAX - decoded.len();
+fn all(decoder: impl Read, mut plain: Vec<u8>) -> Result<Vec<u8>, Refused> {
+    let room = BODY_BYTES_MAX - plain.len();
     let limit = u64::try_from(room).unwrap_or_default() + 1;
-    let read: io::Result<usize> = decoder.take(limit).read_to_end(&mut decoded);
+    let read: io::Result<usize> = decoder.take(limit).read_to_end(&mut plain);
     match read {
         Ok(count) if count > room => Err(Refused::BodyTooLarge),
-        Ok(_) => Ok(decoded),
+        Ok(_) => Ok(plain),
         Err(_) => Err(Refused::Undecodable),
     }
 }
 
 /// Frame after frame (RFC 8878); those that hold no content are skipped.
 fn zstd(mut raw: &[u8]) -> Result<Vec<u8>, Refused> {
-    let mut decoded = Vec::new();
+    let mut plain = Vec::new();
     loop {
         let opened = StreamingDecoder::new_with_max_window_size(&mut raw, ZSTD_WINDOW_BYTES_MAX);
         match opened {
-            Ok(decoder) => decoded = all(decoder, decoded)?,
+            Ok(decoder) => plain = all(decoder, plain)?,
             Err(FrameDecoderError::ReadFrameHeaderError(SkipFrame { length, .. })) => {
                 let length = usize::try_from(length).map_err(|_| Refused::Undecodable)?;
                 raw = raw.get(length..).ok_or(Refused::Undecodable)?;
@@ -168,7 +168,7 @@ fn zstd(mut raw: &[u8]) -> Result<Vec<u8>, Refused> {
             Err(_) => return Err(Refused::Undecodable),
         }
         if raw.is_empty() {
-            return Ok(decoded);
+            return Ok(plain);
         }
     }
 }

@@ -94,10 +94,10 @@ impl<B: Behind> Door<B> {
             return Ok(Done::Own(own::health(&self.nonce)));
         }
         let Some(secret) = secret_of(parts, secret, route) else {
-            return self.without_workspace(route);
+            return without_workspace(route);
         };
         let Some(workspace) = self.behind.find(secret) else {
-            return self.without_workspace(route);
+            return without_workspace(route);
         };
         let digest = Digest::of(secret.as_bytes());
         visit.workspace = Some(digest);
@@ -107,14 +107,6 @@ impl<B: Behind> Door<B> {
             Route::Own(Own::Summary) => Ok(Done::Own(own::summary(&self.counters, digest))),
             Route::Pass(path) => self.pass(path, workspace, parts, &body).await,
             Route::Prompt(path) => self.serve(path, workspace, parts, body, visit).await,
-        }
-    }
-
-    /// Without a workspace nothing is sent on. A warm-up needs no answer of the upstream's.
-    fn without_workspace(&self, route: Route) -> Result<Done, Refused> {
-        match route {
-            Route::Pass(PassPath::Hello) => Ok(Done::Own(own::hello())),
-            _ => Err(Refused::Workspace),
         }
     }
 
@@ -250,6 +242,14 @@ impl<B: Behind> Door<B> {
         *response.status_mut() = status;
         *response.headers_mut() = passed;
         response
+    }
+}
+
+/// Without a workspace nothing is sent on. A warm-up needs no answer of the upstream's.
+fn without_workspace(route: Route) -> Result<Done, Refused> {
+    match route {
+        Route::Pass(PassPath::Hello) => Ok(Done::Own(own::hello())),
+        _ => Err(Refused::Workspace),
     }
 }
 

@@ -9,7 +9,7 @@ mod head;
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -38,7 +38,8 @@ const REFUSED_HEAD: &[u8] = b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n";
 #[derive(Default)]
 pub(super) struct Word {
     refused: OnceLock<Refused>,
-    answering: AtomicBool,
+    /// Requests whose answer is not out yet; a second one may have been sent before the first answer.
+    answering: AtomicUsize,
     last: AtomicBool,
 }
 
@@ -48,9 +49,9 @@ impl Word {
         Judged { refused: self.refused.get().copied(), last: self.last.load(Ordering::Acquire) }
     }
 
-    /// The answer is out: from now on the connection rests.
+    /// An answer is out: after the last one the connection rests.
     pub(super) fn answered(&self) {
-        self.answering.store(false, Ordering::Release);
+        self.answering.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -139,7 +140,7 @@ impl Guarded {
 
     /// Ready once the state has changed: the head is refused for being slow, or the rest was long enough.
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.word.answering.load(Ordering::Acquire) {
+        if self.word.answering.load(Ordering::Acquire) > 0 {
             // The client waits for us, not we for it.
             self.timed = Timed::Nothing;
             return Poll::Pending;
@@ -167,7 +168,7 @@ impl Guarded {
         let head = std::mem::replace(&mut self.held, rest);
         match judge(&head) {
             Ok(framing) => {
-                self.word.answering.store(true, Ordering::Release);
+                self.word.answering.fetch_add(1, Ordering::AcqRel);
                 self.timed = Timed::Nothing;
                 if framing == Framing::Chunked {
                     self.word.last.store(true, Ordering::Release);
@@ -181,7 +182,7 @@ impl Guarded {
     fn refuse(&mut self, refused: Refused) {
         // The first one stands: nothing is read after it.
         let _ = self.word.refused.set(refused);
-        self.word.answering.store(true, Ordering::Release);
+        self.word.answering.fetch_add(1, Ordering::AcqRel);
         self.word.last.store(true, Ordering::Release);
         self.held.clear();
         self.state = State::Giving(REFUSED_HEAD.to_vec(), 0, Framing::Refused);

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use hyper::header::{HOST, ORIGIN, UPGRADE};
+use hyper::header::{HOST, HeaderValue, ORIGIN, UPGRADE};
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
@@ -63,7 +63,7 @@ pub(crate) fn check(request: &Parts, names: &Names) -> Result<(), Refused> {
 }
 
 fn is_of_a_page(request: &Parts) -> bool {
-    let site = request.headers.get("sec-fetch-site").map(|site| site.as_bytes());
+    let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     request.headers.contains_key(ORIGIN) || matches!(site, Some(b"cross-site" | b"same-site"))
 }
 

@@ -144,15 +144,24 @@ impl Live {
             Sighting::Broken { .. } => None,
         };
         if let Some(record) = &record {
-            let left = match row.state {
-                CallState::Prepared => Some(VALIDITY),
-                CallState::Underway => Some(Duration::from_millis(call::UNDERWAY_MS.unsigned_abs())),
-                _ => None,
-            };
+            let left = self.time_left(&row, record);
             self.aging.retain(|(_, id)| *id != record.id);
             self.aging.extend(left.map(|left| (Instant::now() + left, record.id)));
         }
         Some(Seen { row, record })
+    }
+
+    /// How long the call may stay as it is without a new row.
+    fn time_left(&self, row: &CallRow, record: &ReceiptRecord) -> Option<Duration> {
+        let age = |spent: i64| self.seams.clock.wall_ms().saturating_sub(spent);
+        match (row.state, &record.consumed) {
+            (CallState::Prepared, _) => Some(VALIDITY),
+            (CallState::Underway, Some(spent)) => {
+                let left = call::UNDERWAY_MS.saturating_sub(age(spent.at_ms)).clamp(0, call::UNDERWAY_MS);
+                Some(Duration::from_millis(left.unsigned_abs()))
+            }
+            _ => None,
+        }
     }
 
     fn is_asked_for(&self, record: &ReceiptRecord) -> bool {

@@ -3,7 +3,7 @@
 
 use super::api::Seen;
 use super::law::law;
-use super::script::{claude_documents, obliging, told_once};
+use super::script::{claude_documents, no_note_is_told_twice, obliging, told_once};
 use super::{Desk, Road};
 use crate::support::Run;
 
@@ -43,13 +43,14 @@ fn said(runs: &[Run]) -> Vec<&str> {
 #[test]
 fn claude_code_through_the_proxy_answers_as_it_does_without_and_every_call_has_its_receipt() {
     let Some(direct) = Desk::new(Road::Direct, obliging) else { return };
-    let lines = claude_documents(&direct);
+    let mut lines = claude_documents(&direct);
     let runs = conversation(&direct);
     direct.dump("claude-direct");
     assert_eq!(said(&runs), SAID, "{runs:?}");
 
     let spine = Desk::new(Road::Spine, obliging).unwrap();
     claude_documents(&spine);
+    lines.push(spine.inject("claude"));
     let runs = conversation(&spine);
     spine.dump("claude-spine");
     assert_eq!(said(&runs), SAID, "{runs:?}");
@@ -63,6 +64,7 @@ fn claude_code_through_the_proxy_answers_as_it_does_without_and_every_call_has_i
             told_once(seen, &lines, &format!("{} {}", receipt.text("kind"), receipt.id()));
         }
     }
+    no_note_is_told_twice(&spine.api.prompts());
     let kinds: Vec<&str> = pairs.iter().map(|(_, receipt)| receipt.text("kind")).collect();
     let wanted = [
         "turn",
@@ -86,13 +88,21 @@ fn claude_code_through_the_proxy_answers_as_it_does_without_and_every_call_has_i
     no_cache_is_lost(&direct.api.prompts(), &spine.api.prompts());
 }
 
-/// Each request reads at least as much from the cache as without us, and nothing that its predecessor wrote is lost to
-/// it that was not lost without us.
+/// Whether each request finds in the cache all that an earlier one left there.
+fn goes_on(seen: &[Seen]) -> Vec<bool> {
+    let all = |earlier: &Seen| earlier.cache.read + earlier.cache.written;
+    let each = seen.iter().enumerate();
+    each.map(|(n, this)| this.cache.read > 0 && seen[..n].iter().any(|seen| all(seen) == this.cache.read)).collect()
+}
+
+/// Each request reads at least as much from the cache as without us, and all of an earlier one wherever it does so
+/// without us.
 pub fn no_cache_is_lost(direct: &[Seen], spine: &[Seen]) {
     assert_eq!(direct.len(), spine.len(), "as many requests");
     let read = |seen: &[Seen]| seen.iter().map(|seen| seen.cache.read).collect::<Vec<_>>();
     let (without, with) = (read(direct), read(spine));
     assert!(without.iter().zip(&with).all(|(without, with)| with >= without), "{without:?} became {with:?}");
+    assert_eq!(goes_on(spine), goes_on(direct));
     let marks = spine.iter().map(|seen| seen.cache.marks).max();
     assert!(marks <= Some(super::api::cache::MARKS_MAX), "{marks:?} cache marks");
 }

@@ -4,7 +4,7 @@
 use super::api::Seen;
 use super::claude::no_cache_is_lost;
 use super::law::law;
-use super::script::{obliging, told_once};
+use super::script::{no_note_is_told_twice, obliging, told_once};
 use super::{Desk, Road};
 use crate::support::Run;
 
@@ -40,7 +40,7 @@ const SAID: [&str; 4] =
 #[test]
 fn codex_through_the_proxy_answers_as_it_does_without_and_every_call_has_its_receipt() {
     let Some(direct) = Desk::new(Road::Direct, obliging) else { return };
-    let lines = documents(&direct);
+    let mut lines = documents(&direct);
     let runs = conversation(&direct);
     direct.dump("codex-direct");
     assert_eq!(said(&runs), SAID, "{runs:?}");
@@ -48,6 +48,7 @@ fn codex_through_the_proxy_answers_as_it_does_without_and_every_call_has_its_rec
 
     let spine = Desk::new(Road::Spine, obliging).unwrap();
     documents(&spine);
+    lines.push(spine.inject("codex"));
     let runs = conversation(&spine);
     spine.dump("codex-spine");
     assert_eq!(said(&runs), SAID, "{runs:?}");
@@ -57,8 +58,9 @@ fn codex_through_the_proxy_answers_as_it_does_without_and_every_call_has_its_rec
             told_once(seen, &lines, &format!("{} {}", receipt.text("kind"), receipt.id()));
         }
     }
+    no_note_is_told_twice(&spine.api.prompts());
     let kinds: Vec<&str> = pairs.iter().map(|(_, receipt)| receipt.text("kind")).collect();
-    assert_eq!(kinds, ["turn", "continuation", "turn", "side", "turn", "continuation", "turn"]);
+    assert_eq!(kinds, ["turn", "continuation", "turn", "turn", "side", "turn", "continuation", "turn"]);
     assert_eq!(spine.api.broken(), Vec::<String>::new());
     no_cache_is_lost(&direct.api.prompts(), &spine.api.prompts());
 }
@@ -88,5 +90,6 @@ fn a_file_that_codex_cuts_reaches_the_model_whole() {
     assert_eq!(pairs.len(), 1);
     let (seen, receipt): &(Seen, _) = &pairs[0];
     told_once(seen, &["The very last line of it."], "the end of a file that is cut");
-    assert_eq!(receipt.documents(), [("codex:project/AGENTS.md", "cut-by-host")]);
+    assert_eq!(receipt.documents(), [("codex:project/AGENTS.md", "injected")]);
+    assert_eq!(receipt.claims()["documents"][0]["note"], "cut-by-host");
 }

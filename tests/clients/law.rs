@@ -46,7 +46,7 @@ fn take(desk: &Desk, open: &mut BTreeMap<String, Vec<Shown>>, seen: Seen) -> (Se
 /// Every mandatory document is in the request, one way or another.
 fn documents(receipt: &Shown) {
     for (id, state) in receipt.documents() {
-        let fine = ["present", "injected", "replayed", "cut-by-host"];
+        let fine = ["present", "injected", "replayed"];
         assert!(fine.contains(&state), "{id} is {state} in {}", receipt.text("kind"));
     }
 }

@@ -66,9 +66,9 @@ impl Desk {
         Some(Self { home, api, clients, road })
     }
 
-    /// Makes every turn of this host depend on a provider that fails, and says so.
-    pub fn require_what_fails(&self, host: &str) {
-        let provider = self.home.write("bin/provider", "#!/bin/sh\nexit 3\n");
+    /// A provider that every turn of these hosts requires: this shell script.
+    pub fn require(&self, hosts: &[&str], script: &str) {
+        let provider = self.home.write("bin/provider", &format!("#!/bin/sh\n{script}"));
         std::fs::set_permissions(&provider, std::fs::Permissions::from_mode(0o755)).unwrap();
         let provider = json!({
             "schema": "agentspine.retrieval-provider/v1", "id": "team-notes", "adapter": "mnemo-command/v1",
@@ -76,11 +76,38 @@ impl Desk {
             "credentialEnv": [],
         });
         let profile = json!({
-            "id": "local", "agentId": "host-agent:default", "host": host, "profileId": "default",
+            "id": "local", "agentId": "host-agent:default", "host": hosts, "profileId": "default",
             "tenantId": "local-tenant", "enabled": true, "providers": [provider],
+            "deadlines": { "requiredMs": 10_000, "optionalMs": 10_000 },
         });
         let file = self.home.write("profile.json", &profile.to_string());
         self.home.ok(&["preflight-policy", file.to_str().unwrap(), "--confirm-local-policy"]);
+    }
+
+    /// Makes it so that something is injected: a rule in the first call, another note in each turn. The rule's text.
+    pub fn inject(&self, host: &str) -> &'static str {
+        let rule = "The harbour is named Ravenna.";
+        let proposed = self.home.json(&["remember-propose", "--claim", rule]);
+        let candidate = proposed["candidate"]["id"].as_str().unwrap();
+        self.home.ok(&["remember-confirm", candidate, "--confirm-local-user"]);
+        let count = self.home.write("count", "0\n");
+        let item = json!({
+            "id": "note:COUNT", "revision": "1", "claim": "Note number COUNT. of the team.", "source": "team-notes",
+            "scope": { "agentId": "host-agent:default", "userId": "local-user", "tenantId": "local-tenant" },
+            "validity": "current", "confidence": 0.9, "whyLoaded": "is next",
+        });
+        let result = json!({
+            "schema": "agentspine.retrieval-result/v1", "providerId": "team-notes", "queryDigest": "DIGEST",
+            "status": "ok", "rejected": 0, "items": [item],
+        });
+        let answer = result.to_string().replace("DIGEST", "%s").replace("COUNT", "%s");
+        let script = format!(
+            "IFS= read -r query\ndigest=${{query#*'\"queryDigest\":\"'}}\ndigest=${{digest%%'\"'*}}\n\
+             read -r n < {count}\nn=$((n + 1))\necho $n > {count}\nprintf '{answer}' \"$digest\" \"$n\" \"$n\"\n",
+            count = count.display()
+        );
+        self.require(&[host], &script);
+        rule
     }
 
     /// Kills the proxy as a crash would; the next run starts a new one. Nothing to do on the direct road.

@@ -68,6 +68,14 @@ pub fn claude_documents(desk: &Desk) -> Vec<&'static str> {
     ]
 }
 
+/// No note is told twice, and some are told.
+pub fn no_note_is_told_twice(seen: &[Seen]) {
+    let told = |seen: &Seen| (1..50).map(|n| said(seen, &format!("Note number {n}."))).collect::<Vec<_>>();
+    let told: Vec<Vec<usize>> = seen.iter().map(told).collect();
+    assert!(told.iter().flatten().all(|times| *times <= 1), "{told:?}");
+    assert!(told.iter().flatten().sum::<usize>() >= 2, "{told:?}");
+}
+
 /// Every telling line stands in the request exactly once.
 pub fn told_once(seen: &Seen, lines: &[&str], what: &str) {
     let counts: Vec<(&str, usize)> = lines.iter().map(|line| (*line, said(seen, line))).collect();

@@ -74,7 +74,7 @@ impl<'a> Said<'a> {
         let Some((name, value)) = colon.and_then(|at| line.split_at_checked(at)) else {
             return Err(Refused::Framing("a header line without a colon"));
         };
-        if name.is_empty() || name.iter().any(|byte| byte.is_ascii_whitespace()) {
+        if name.is_empty() || name.iter().any(u8::is_ascii_whitespace) {
             return Err(Refused::Framing("white space in or before a header's name"));
         }
         let value = value.get(1..).unwrap_or_default().trim_ascii();

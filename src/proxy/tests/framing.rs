@@ -146,3 +146,16 @@ async fn a_body_that_stalls_is_cut_off_after_thirty_seconds() {
     assert_eq!(start.elapsed().as_secs(), 30);
     assert_eq!(house.stage.asked(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_long_answer_is_no_rest_for_a_request_sent_before_the_one_before_was_answered_either() {
+    let (live, relayed) = Live::with(&[]);
+    let house = House::start([ok(), relayed]).await;
+    let mut client = house.client().await;
+    client.send(format!("{SECOND}{SECOND}").as_bytes()).await;
+    assert_eq!(client.answer().await.status, 200);
+    client.head().await;
+    tokio::time::sleep(Duration::from_hours(2)).await;
+    live.say("still here");
+    client.until("still here").await;
+}

@@ -24,6 +24,7 @@ pub fn reply(call: &Call, say: &Say, n: u32, usage: Usage) -> Reply {
             blocks.push(json!({ "type": "tool_use", "id": id, "name": name, "input": input }));
             "tool_use"
         }
+        Say::Refuse(_) => unreachable!("refused before"),
     };
     let id = format!("msg_scripted{n:04}");
     let usage = json!({

@@ -55,6 +55,8 @@ pub enum Say {
     Text(String),
     /// A tool call.
     Tool(&'static str, Value),
+    /// A refusal with status 400.
+    Refuse(&'static str),
 }
 
 impl Say {
@@ -232,6 +234,15 @@ impl Reply {
         Self { status, content_type: "application/json", body: body.to_string() }
     }
 
+    /// Status 400 in the envelope of the dialect.
+    fn refusal(kind: Kind, message: &str) -> Self {
+        let error = json!({ "type": "invalid_request_error", "message": message, "param": null, "code": null });
+        match kind {
+            Kind::Responses => Self::json(400, &json!({ "error": error })),
+            _ => Self::json(400, &json!({ "type": "error", "error": error })),
+        }
+    }
+
     pub fn events(body: String) -> Self {
         Self { status: 200, content_type: "text/event-stream", body }
     }
@@ -247,32 +258,23 @@ fn answer(shared: &Shared, kind: Kind, request: &Recorded) -> (Reply, cache::Usa
     }
     let body = request.json();
     let call = Call { kind, body: &body, headers: &request.headers };
-    match kind {
-        Kind::Count => (Reply::json(200, &json!({ "input_tokens": request.body.len() / 4 })), nothing),
-        Kind::Messages => {
-            if let Some(broken) = prefix::messages(&body) {
-                shared.broken.lock().unwrap().push(broken.clone());
-                let error = json!({ "type": "invalid_request_error", "message": broken });
-                return (Reply::json(400, &json!({ "type": "error", "error": error })), nothing);
-            }
-            let usage = shared.cache.lock().unwrap().messages(&body);
-            (messages::reply(&call, &(shared.brain)(&call), next(shared), usage), usage)
-        }
-        Kind::Responses => {
-            if let Some(broken) = prefix::responses(&body) {
-                shared.broken.lock().unwrap().push(broken.clone());
-                let error = json!({ "type": "invalid_request_error", "message": broken, "param": null, "code": null });
-                return (Reply::json(400, &json!({ "error": error })), nothing);
-            }
-            let usage = shared.cache.lock().unwrap().responses(&body);
-            (responses::reply(&call, &(shared.brain)(&call), next(shared), usage), usage)
-        }
-        Kind::Other => unreachable!("answered above"),
+    if kind == Kind::Count {
+        return (Reply::json(200, &json!({ "input_tokens": request.body.len() / 4 })), nothing);
     }
-}
-
-fn next(shared: &Shared) -> u32 {
-    shared.calls.fetch_add(1, Ordering::Relaxed)
+    let broken = if kind == Kind::Messages { prefix::messages(&body) } else { prefix::responses(&body) };
+    if let Some(broken) = broken {
+        shared.broken.lock().unwrap().push(broken.clone());
+        return (Reply::refusal(kind, &broken), nothing);
+    }
+    let mut cache = shared.cache.lock().unwrap();
+    let usage = if kind == Kind::Messages { cache.messages(&body) } else { cache.responses(&body) };
+    let n = shared.calls.fetch_add(1, Ordering::Relaxed);
+    let reply = match (shared.brain)(&call) {
+        Say::Refuse(message) => Reply::refusal(kind, message),
+        say if kind == Kind::Messages => messages::reply(&call, &say, n, usage),
+        say => responses::reply(&call, &say, n, usage),
+    };
+    (reply, usage)
 }
 
 fn promptless(request: &Recorded) -> Reply {

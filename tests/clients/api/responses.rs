@@ -59,6 +59,7 @@ fn items(call: &Call, say: &Say, n: u32) -> Vec<Value> {
             "type": "function_call", "id": format!("fc_{n:04}"), "call_id": format!("call_{n:04}"), "name": name,
             "arguments": input.to_string(), "status": "completed",
         }),
+        Say::Refuse(_) => unreachable!("refused before"),
     };
     vec![reasoning, item]
 }
