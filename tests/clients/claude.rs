@@ -92,7 +92,8 @@ fn claude_code_through_the_proxy_answers_as_it_does_without_and_every_call_has_i
 fn goes_on(seen: &[Seen]) -> Vec<bool> {
     let all = |earlier: &Seen| earlier.cache.read + earlier.cache.written;
     let each = seen.iter().enumerate();
-    each.map(|(n, this)| this.cache.read > 0 && seen[..n].iter().any(|seen| all(seen) == this.cache.read)).collect()
+    each.map(|(n, this)| this.cache.read > 0 && seen[..n].iter().any(|seen| all(seen) == this.cache.read))
+        .collect()
 }
 
 /// Each request reads at least as much from the cache as without us, and all of an earlier one wherever it does so

@@ -7,8 +7,11 @@ mod claude;
 mod codex;
 mod law;
 mod libraries;
+mod screen;
 mod script;
+mod turns;
 
+use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,11 +19,14 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
+use crate::support::terminal::{Start, Terminal};
 use crate::support::{Home, Run};
 use api::{Api, Call, Say};
 
 /// Names the folder that `tests/clients/get.sh` made.
 pub const WHERE: &str = "AGENTSPINE_REAL_CLIENTS";
+/// Nobody's.
+const ANTHROPIC_KEY: &str = "sk-ant-dummy-dummy-dummy-dummy";
 
 /// The person's road to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +47,7 @@ pub struct Desk {
 
 /// The clients' folder; without one, says so on the terminal, and the test is over.
 pub fn clients() -> Option<PathBuf> {
-    let Some(folder) = std::env::var_os(WHERE) else {
+    let Some(folder) = variable(WHERE) else {
         // Past the test harness, which would keep it to itself.
         let message = "skipped: no real clients here; `tests/clients/run.sh` fetches and runs them\n";
         std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()).unwrap();
@@ -50,6 +56,11 @@ pub fn clients() -> Option<PathBuf> {
     let folder = PathBuf::from(folder);
     assert!(folder.join("bin/claude").exists(), "{WHERE} names {}, which holds no clients", folder.display());
     Some(folder)
+}
+
+#[expect(clippy::disallowed_methods, reason = "how whoever runs this chapter tells it where the clients are")]
+fn variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name)
 }
 
 impl Desk {
@@ -127,33 +138,60 @@ impl Desk {
 
     /// Claude Code in the project.
     pub fn claude(&self, args: &[&str]) -> Run {
-        let mut command = self.client("claude", args);
-        if self.road == Road::Direct {
-            command.env("ANTHROPIC_BASE_URL", self.api.base());
-        }
-        command
-            .env("ANTHROPIC_API_KEY", "sk-ant-dummy")
-            .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
-            .env("DISABLE_AUTOUPDATER", "1");
-        Run::of(command.output().unwrap())
+        Run::of(self.claude_command(args).output().unwrap())
+    }
+
+    /// The same, not yet started.
+    pub fn claude_command(&self, args: &[&str]) -> Command {
+        self.client("claude", args)
+    }
+
+    /// The same in a terminal, on its first start past everything that it asks a new person.
+    pub fn claude_screen(&self) -> Terminal {
+        let (key, project) = (&ANTHROPIC_KEY[ANTHROPIC_KEY.len() - 20..], self.home.project());
+        let known = json!({
+            "hasCompletedOnboarding": true, "customApiKeyResponses": { "approved": [key], "rejected": [] },
+            "projects": { project.to_str().unwrap(): { "hasTrustDialogAccepted": true } },
+        });
+        self.home.write(".claude.json", &known.to_string());
+        let program = env!("CARGO_BIN_EXE_agentspine");
+        let env = self.environment();
+        Terminal::start(Start { program, args: &["run", "claude"], cwd: &project, env, size: (100, 40) })
     }
 
     /// Codex in the project: `codex … exec …`.
     pub fn codex(&self, args: &[&str]) -> Run {
+        self.codex_of(&["model_providers.scripted.env_key=\"OPENAI_API_KEY\""], args)
+    }
+
+    /// Codex with a ChatGPT account of nobody's.
+    pub fn codex_with_account(&self, args: &[&str]) -> Run {
+        // {"alg":"none"} and an account's claims, valid until 2100; signed by nobody.
+        let claims = "eyJlbWFpbCI6Im5vYm9keUBleGFtcGxlLm9yZyIsImV4cCI6NDEwMjQ0NDgwMCwiaHR0cHM6Ly9hcGkub3BlbmFpLmNvbS9hdXRoIjp7ImNo\
+                      YXRncHRfcGxhbl90eXBlIjoicHJvIiwiY2hhdGdwdF91c2VyX2lkIjoibm9ib2R5IiwiY2hhdGdwdF9hY2NvdW50X2lkIjoibm9ib2R5In19";
+        let token = format!("eyJhbGciOiJub25lIn0.{claims}.bm9ib2R5");
+        let login = json!({
+            "auth_mode": "chatgpt", "OPENAI_API_KEY": null, "last_refresh": "2099-01-01T00:00:00Z",
+            "tokens": { "id_token": token, "access_token": token, "refresh_token": "nobody", "account_id": "nobody" },
+        });
+        self.home.write(".codex/auth.json", &login.to_string());
+        self.codex_of(&["model_providers.scripted.requires_openai_auth=true"], args)
+    }
+
+    fn codex_of(&self, credential: &[&str], args: &[&str]) -> Run {
         let base = format!("model_providers.scripted.base_url=\"{}/v1\"", self.api.base());
-        let own = [
+        let provider = [
             "model_provider=\"scripted\"",
             "model_providers.scripted.name=\"OpenAI\"",
-            &base,
             "model_providers.scripted.wire_api=\"responses\"",
-            "model_providers.scripted.env_key=\"OPENAI_API_KEY\"",
+            &base,
         ];
-        let own = own.iter().filter(|_| self.road == Road::Direct).flat_map(|option| ["-c", option]);
-        let all: Vec<&str> =
-            own.chain(["exec", "--sandbox", "danger-full-access"]).chain(args.iter().copied()).collect();
-        let mut command = self.client("codex", &all);
-        command.env("OPENAI_API_KEY", "sk-dummy");
-        Run::of(command.output().unwrap())
+        // Through the proxy, `agentspine run` says all this.
+        let direct = provider.iter().chain(credential).filter(|_| self.road == Road::Direct);
+        let mut all: Vec<&str> = direct.flat_map(|option| ["-c", option]).collect();
+        all.extend(["exec", "--sandbox", "danger-full-access"]);
+        all.extend(args);
+        Run::of(self.client("codex", &all).output().unwrap())
     }
 
     /// Any other program behind `agentspine run`, with Claude's instruction files.
@@ -184,32 +222,43 @@ impl Desk {
     }
 
     fn settle(&self, command: &mut Command, args: &[&str]) {
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.clients.join("bin").display());
-        command
-            .args(args)
-            .env_clear()
-            .env("HOME", self.home.path())
-            .env("PATH", path)
-            .env("TERM", "dumb")
-            .env("SHELL", "/bin/bash")
-            .current_dir(self.home.project())
-            .stdin(Stdio::null());
+        command.args(args).env_clear().envs(self.environment());
+        command.current_dir(self.home.project()).stdin(Stdio::null());
     }
 
-    /// Bodies that the API received, for a look while a test is written: `AGENTSPINE_REAL_CLIENTS_DUMP` names a folder.
+    /// All that a client finds in its environment.
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.clients.join("bin").display());
+        let mut all = vec![
+            ("HOME", self.home.path().to_str().unwrap().to_owned()),
+            ("PATH", path),
+            ("TERM", "xterm-256color".to_owned()),
+            ("SHELL", "/bin/bash".to_owned()),
+            ("ANTHROPIC_API_KEY", ANTHROPIC_KEY.to_owned()),
+            ("OPENAI_API_KEY", "sk-dummy".to_owned()),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+            ("DISABLE_AUTOUPDATER", "1".to_owned()),
+        ];
+        if self.road == Road::Direct {
+            all.push(("ANTHROPIC_BASE_URL", self.api.base().to_owned()));
+        }
+        all
+    }
+
+    /// What the API received, for a look while a test is written: `AGENTSPINE_REAL_CLIENTS_DUMP` names a folder.
     pub fn dump(&self, name: &str) {
-        let Some(folder) = std::env::var_os("AGENTSPINE_REAL_CLIENTS_DUMP") else { return };
+        let Some(folder) = variable("AGENTSPINE_REAL_CLIENTS_DUMP") else { return };
         let folder = Path::new(&folder).join(name);
         std::fs::create_dir_all(&folder).unwrap();
         for (n, seen) in self.api.seen().iter().enumerate() {
-            let head: String =
-                seen.request.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
-            let head = format!(
-                "{} {} -> {}\n{head}\n{:?}\n",
-                seen.request.method, seen.request.path, seen.status, seen.cache
-            );
+            let request = &seen.request;
+            let mut head = format!("{} {} -> {}\n", request.method, request.path, seen.status);
+            for (name, value) in &request.headers {
+                writeln!(head, "{name}: {value}").unwrap();
+            }
+            writeln!(head, "\n{:?}", seen.cache).unwrap();
             std::fs::write(folder.join(format!("{n:02}.head")), head).unwrap();
-            std::fs::write(folder.join(format!("{n:02}.json")), &seen.request.body).unwrap();
+            std::fs::write(folder.join(format!("{n:02}.json")), &request.body).unwrap();
         }
     }
 }

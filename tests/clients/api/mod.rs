@@ -236,7 +236,8 @@ impl Reply {
 
     /// Status 400 in the envelope of the dialect.
     fn refusal(kind: Kind, message: &str) -> Self {
-        let error = json!({ "type": "invalid_request_error", "message": message, "param": null, "code": null });
+        let error =
+            json!({ "type": "invalid_request_error", "message": message, "param": null, "code": null });
         match kind {
             Kind::Responses => Self::json(400, &json!({ "error": error })),
             _ => Self::json(400, &json!({ "type": "error", "error": error })),
