@@ -81,12 +81,12 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
 
 fn bind_document(
     doc: &Document,
-    held: &Held,
+    held: &Held<'_>,
     present: &[Digest],
     injects: bool,
     known: bool,
 ) -> BoundDocument {
-    let earlier = held.documents.get(&doc.id).copied();
+    let earlier = held.documents.get(doc.id.as_str()).copied();
     let same = earlier.filter(|(sha256, _)| *sha256 == doc.sha256);
     let is_present = present.contains(&doc.rendered_sha256.unwrap_or(doc.sha256));
     let state = match (is_present, same, injects, earlier) {
@@ -143,7 +143,7 @@ fn known_conversation(
     ))
 }
 
-fn bind_remember(active: &[Active], held: &Held, injects: bool) -> Vec<BoundRemember> {
+fn bind_remember(active: &[Active], held: &Held<'_>, injects: bool) -> Vec<BoundRemember> {
     let bind = |entry: &Active| {
         let same = held.remember.get(&entry.id) == Some(&(entry.version, entry.checksum));
         let state = match (same, injects) {
@@ -252,7 +252,7 @@ fn additions<'a>(
     documents: &[BoundDocument],
     remember: &[BoundRemember],
     selection: &Selection<'a>,
-    held: &Held,
+    held: &Held<'_>,
     injects: bool,
 ) -> Additions<'a> {
     if !injects {
@@ -267,14 +267,14 @@ fn additions<'a>(
         documents: new_documents
             .map(|(document, _)| NewDocument {
                 document,
-                replaces: held.documents.contains_key(&document.id),
+                replaces: held.documents.contains_key(document.id.as_str()),
             })
             .collect(),
         withdrawn_documents: held
             .documents
             .keys()
-            .filter(|id| !current.contains(id.as_str()))
-            .cloned()
+            .filter(|id| !current.contains(**id))
+            .map(ToString::to_string)
             .collect(),
         remember: new_remember.map(|(entry, _)| entry).collect(),
         withdrawn_remember: held.remember.keys().filter(|id| !active(id)).map(ToString::to_string).collect(),

@@ -143,12 +143,7 @@ pub(super) fn signature_holds(key: &MacKey, claims: &[u8], mac: &Digest) -> bool
 
 /// The name of the key in an issued row's body if the receipt's signature holds at `seq`, over the claims as they stand
 /// there, and it is the receipt's own.
-pub(super) fn proven_kid(
-    body: &str,
-    receipt: Option<ReceiptId>,
-    ring: &Keyring,
-    seq: u64,
-) -> Option<String> {
+pub(super) fn proven_kid(body: &str, receipt: Option<ReceiptId>, ring: &Keyring, seq: u64) -> Option<String> {
     #[derive(Deserialize)]
     struct Own {
         id: ReceiptId,
@@ -240,7 +235,14 @@ fn proven<'a>(row: &'a rusqlite::Row<'_>, seq: u64, ring: &Keyring) -> rusqlite:
             return None;
         }
         let receipt = if receipt.is_empty() { None } else { Some(ReceiptId(receipt.try_into().ok()?)) };
-        Some(Row { seq, kind: RowKind::parse(kind)?, receipt, body, prev: Digest(prev.try_into().ok()?), mac })
+        Some(Row {
+            seq,
+            kind: RowKind::parse(kind)?,
+            receipt,
+            body,
+            prev: Digest(prev.try_into().ok()?),
+            mac,
+        })
     };
     Ok(typed())
 }

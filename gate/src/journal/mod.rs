@@ -35,8 +35,8 @@ use crate::seams::Seams;
 use crate::state_dir::StateDir;
 use anchor::{Anchor, Mark};
 pub use care::Finding;
-use chain::{genesis, proven_kid, sql_seq};
 pub use chain::{RowKind, Signed};
+use chain::{genesis, proven_kid, sql_seq};
 pub use record::{Entry, LIST_MAX, ReceiptRecord, ReceiptState};
 pub use reset::{Reset, ResetRules};
 pub use upkeep::{ChainReport, JOURNAL_KEEP_MS, Pruned};
@@ -397,7 +397,12 @@ impl Pen<'_> {
         done.map(|_| ()).map_err(|e| fault::sql(&e))
     }
 
-    fn push_value(&mut self, kind: RowKind, receipt: Option<ReceiptId>, body: &Value) -> Result<u64, Refusal> {
+    fn push_value(
+        &mut self,
+        kind: RowKind,
+        receipt: Option<ReceiptId>,
+        body: &Value,
+    ) -> Result<u64, Refusal> {
         self.push(kind, receipt, &canonical(body)?, None)
     }
 

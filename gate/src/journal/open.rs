@@ -50,7 +50,18 @@ impl Vault {
         let seen = tail(&tx, &keys.ring, anchored, genesis(&keys.ring.journal_id))?;
         drop(tx);
         let (dir, seams, journal_stands) = (dir.clone(), seams.clone(), Stands::of(&meta));
-        Ok(Self { dir, seams, limits, conn, journal_stands, keys, anchor, seen, durability: None, poisoned: false })
+        Ok(Self {
+            dir,
+            seams,
+            limits,
+            conn,
+            journal_stands,
+            keys,
+            anchor,
+            seen,
+            durability: None,
+            poisoned: false,
+        })
     }
 }
 

@@ -318,7 +318,8 @@ impl RememberStore {
     /// One consistent, verified picture. Every row is verified again as soon as anything was committed to the file.
     fn image(&self) -> Result<Arc<Image>, Refusal> {
         let tx = self.db.unchecked_transaction().map_err(|e| rows::unreadable(&e))?;
-        let version = tx.prepare_cached("PRAGMA data_version").and_then(|mut ask| ask.query_row([], |row| row.get(0)));
+        let version =
+            tx.prepare_cached("PRAGMA data_version").and_then(|mut ask| ask.query_row([], |row| row.get(0)));
         let version: Version = (version.map_err(|e| rows::unreadable(&e))?, tx.total_changes());
         if let Some((_, image)) = self.seen.borrow().as_ref().filter(|(seen, _)| *seen == version) {
             return Ok(Arc::clone(image));
