@@ -15,7 +15,9 @@ fn claude_code_in_a_terminal_has_a_receipt_for_its_title_too() {
     screen.submit("hello from a terminal");
     screen.wait_for("Understood, and noted.");
     screen.submit("and once more, at length");
-    screen.wait_until("the second answer", |_| desk.api.prompts().iter().filter(|seen| is_told(seen)).count() >= 2);
+    screen.wait_until("the second answer", |_| {
+        desk.api.prompts().iter().filter(|seen| is_told(seen)).count() >= 2
+    });
     screen.send(keys::CTRL_C);
     screen.send(keys::CTRL_C);
     let left = screen.left();

@@ -31,7 +31,8 @@ fn a_message_sent_while_claude_code_works_is_a_turn_of_its_own() {
     let talk = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
     let mut command = desk.claude_command(&[&talk[..], &["--allowedTools", "Bash"]].concat());
     let mut live = Live::start(command.stderr(Stdio::piped()));
-    let say = |text: &str| json!({ "type": "user", "message": { "role": "user", "content": text } }).to_string();
+    let say =
+        |text: &str| json!({ "type": "user", "message": { "role": "user", "content": text } }).to_string();
     live.send(&say("please wait for me"));
     live.until("toolu_scripted");
     live.send(&say("one more thing, sent meanwhile"));
