@@ -77,11 +77,11 @@ fn asked(
         (_, Some(newest), Client::Claude) => of_claude(&head, messages, newest),
         (_, Some(newest), Client::Generic) => by_structure(newest),
     };
-    let (conversation, slot) = match client {
-        Client::Claude => (claude_id(headers, &head, messages), host_slot(messages)),
-        Client::Generic => (thread::generic_id(messages), None),
+    let (conversation, slots) = match client {
+        Client::Claude => (claude_id(headers, &head, messages), host_slots(messages)),
+        Client::Generic => (thread::generic_id(messages), Vec::new()),
     };
-    let draft = thread::draft(body, &conversation, messages, &SHAPE, slot);
+    let draft = thread::draft(body, &conversation, messages, &SHAPE, slots);
     Asked { conversation, sort, prompt, model: head.model, draft }
 }
 
@@ -204,7 +204,7 @@ fn open_summary<'m>(messages: &'m [Message<'_>], newest: &Message<'_>) -> Option
 /// Whether the client shows its instruction files, or other context of a start, in a message.
 fn shows_files(message: &Message<'_>) -> bool {
     let is_slot =
-        |piece: &Piece<'_>| matches!(piece, Piece::Reminder(text) if text.starts_with(claude::HOST_SLOT));
+        |piece: &Piece<'_>| matches!(piece, Piece::Reminder(text) if text.starts_with(claude::HOST_SLOTS[0]));
     matches!(message.pieces.first(), Some(Piece::Reminder(_))) || message.pieces.iter().any(is_slot)
 }
 
@@ -252,14 +252,21 @@ impl<'m> Said<'m> {
     }
 }
 
-/// Text of the reminder that holds the instruction files: before any word of the person's, in the first user message or,
-/// after a compaction that kept the last answer, in a later one. Older models get other reminders before it; should its
-/// opening change, its documents still tell it in the first message.
-fn host_slot(messages: &[Message<'_>]) -> Option<String> {
+/// Texts of the reminders that hold instruction files, the newest first: before any word of the person's, in the first
+/// user message or, after a compaction that kept the last answer, in a later one, and again where the client read files
+/// that had changed. Older models get other reminders before it; should its opening change, its documents still tell it
+/// in the first message.
+fn host_slots(messages: &[Message<'_>]) -> Vec<String> {
     let users = || messages.iter().filter(|message| message.role == "user");
-    let named = users().flat_map(leading_reminders).find(|text| text.starts_with(claude::HOST_SLOT));
-    let told = || leading_reminders(users().next()?).find(|text| text.contains(claude::DOCUMENT));
-    named.or_else(told).map(str::to_owned)
+    let opens = |text: &&str| claude::HOST_SLOTS.iter().any(|opening| text.starts_with(opening));
+    let mut named: Vec<&str> = users().flat_map(leading_reminders).filter(opens).collect();
+    if !named.iter().any(|text| text.starts_with(claude::HOST_SLOTS[0])) {
+        let told = users().next().and_then(|first| {
+            leading_reminders(first).find(|text| !opens(text) && text.contains(claude::DOCUMENT))
+        });
+        named.splice(..0, told);
+    }
+    named.into_iter().rev().map(str::to_owned).collect()
 }
 
 fn leading_reminders<'m>(message: &'m Message<'_>) -> impl Iterator<Item = &'m str> {
