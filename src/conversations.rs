@@ -202,6 +202,23 @@ impl Conversations {
         Ok(spans)
     }
 
+    /// The sessions with injected text that were started where this one is, by the same host; those injected into last
+    /// come first.
+    pub(crate) fn relatives(&self, of: &Id, limit: u32) -> Result<Vec<Id>> {
+        let sql = "SELECT other.id FROM session own JOIN session other \
+             ON other.cwd = own.cwd AND other.host = own.host AND other.instruction_host = own.instruction_host \
+             JOIN span ON span.session_id = other.id \
+             WHERE own.id = ?1 AND other.id <> own.id GROUP BY other.id ORDER BY max(span.rowid) DESC LIMIT ?2";
+        let mut statement = self.0.prepare_cached(sql)?;
+        let found = statement.query_map((of.as_str(), limit), |row| row.get::<_, String>(0))?;
+        found.map(|id| rows::id(id?)).collect()
+    }
+
+    /// Keeps spans that another session has for this one too, durable when it returns.
+    pub(crate) fn adopt(&mut self, session: &Id, spans: &[Span], at: i64) -> Result<()> {
+        self.write(|tx| spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at)))
+    }
+
     /// Erases the spans of other programs' conversations that were not used since; how many. Our own chats keep what was
     /// said, and so what was injected.
     pub(crate) fn expire_spans(&mut self, before: i64) -> Result<usize> {

@@ -14,6 +14,7 @@ mod documents;
 mod first_hour;
 mod providers;
 mod proxy_http;
+mod proxy_turns;
 mod receipts;
 mod rules;
 mod run;

@@ -6,17 +6,19 @@ use std::time::Duration;
 use agentspine_gate::ids::hex;
 use agentspine_gate::instructions::project_id;
 use agentspine_gate::os_fs::OsFs;
-use agentspine_gate::turn::{CallKind, InstructionHost, Scope, TurnRequest};
+use agentspine_gate::span::Draft;
+use agentspine_gate::turn::{CallKind, Host, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{Detail, Digest, Id, ReceiptId, Refusal};
 use agentspine_model::{ModelClient, Passed, Relayed, Sent};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
-use super::read::{self, Asked};
+use super::fork;
+use super::read::{self, Asked, PromptPath, Sort};
 use super::reply::Outcome;
 use super::settle::Settle;
-use super::thread::{Attempt, Before, Thread, Threads};
+use super::thread::{Attempt, Before, Thread, Threads, answers_at};
 use super::upstream::Onward;
 use super::workspaces::{Binding, Registry, Workspace};
 use crate::chat::cancel::Cancel;
@@ -57,7 +59,7 @@ impl Behind for Arc<House> {
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
-        let (passed, settle) = match self.preflight(&workspace, asked, endpoint).await {
+        let (passed, settle) = match self.preflight(&workspace, path, asked, endpoint).await {
             Ok(passed) => passed,
             Err(refusal) => return Outgoing::Blocked(refusal),
         };
@@ -124,6 +126,7 @@ impl House {
     async fn preflight(
         self: &Arc<Self>,
         workspace: &Arc<Workspace>,
+        path: PromptPath,
         asked: Asked,
         endpoint: String,
     ) -> Result<(turn::Passed, Settle), Refusal> {
@@ -132,7 +135,7 @@ impl House {
         let cancel = guard.0.clone();
         let (house, workspace) = (Arc::clone(self), Arc::clone(workspace));
         tokio::spawn(async move {
-            let done = house.walk(&workspace, asked, endpoint, &cancel).await;
+            let done = house.walk(&workspace, path, asked, endpoint, &cancel).await;
             if let Err(Ok((_, settle))) = reply.send(done) {
                 settle.not_sent();
             }
@@ -144,6 +147,7 @@ impl House {
     async fn walk(
         &self,
         workspace: &Workspace,
+        path: PromptPath,
         asked: Asked,
         endpoint: String,
         cancel: &Cancel,
@@ -156,7 +160,7 @@ impl House {
         if let Some(refusal) = self.threads(|threads| threads.just_refused(&attempt)) {
             return Err(refusal);
         }
-        match self.walk_anew(workspace, asked, endpoint, cancel).await {
+        match self.walk_anew(workspace, path, asked, endpoint, cancel).await {
             Ok(passed) => Ok(passed),
             Err(Stopped::Refused(mut refusal)) => {
                 // A gate that could not even be opened gave it no id.
@@ -171,11 +175,11 @@ impl House {
     async fn walk_anew(
         &self,
         workspace: &Workspace,
+        path: PromptPath,
         asked: Asked,
         endpoint: String,
         cancel: &Cancel,
     ) -> Result<(turn::Passed, Settle), Stopped> {
-        let (kind, sort) = (asked.sort.kind(), asked.sort.as_str());
         let body = Digest::of(&asked.draft.body);
         let binding = &workspace.binding;
         let mut request = TurnRequest {
@@ -187,7 +191,7 @@ impl House {
             cwd: binding.dir.clone(),
             // Replaced by one that was drawn before anything is bound.
             delivery_id: asked.conversation,
-            kind,
+            kind: asked.sort.kind(),
             prompt: asked.prompt,
             parent: None,
             retry_of: None,
@@ -197,17 +201,67 @@ impl House {
             model: asked.model,
         };
         let (session, delivery) = self.enter(&request).await?;
-        let before = self.before(&session, body).await?;
-        request.scope.session_id = session.clone();
-        request.delivery_id = delivery;
-        request.parent = before.parent.filter(|_| kind == CallKind::Continuation);
-        request.retry_of = before.retry_of;
-        let event = move |receipt| LogEvent::Call { receipt, call: kind, sort: sort.to_owned(), body };
+        (request.scope.session_id, request.delivery_id) = (session.clone(), delivery);
+        let sort = self.follow(&mut request, path, asked.sort, asked.standing, &asked.draft).await?;
+        let (kind, at) = (request.kind, answers_at(request.kind, &asked.draft));
+        let sort = sort.as_str().to_owned();
+        let event = move |receipt| LogEvent::Call { receipt, call: kind, sort, body, at };
         let call = Call { request, draft: asked.draft, event: Box::new(event) };
         let passed = turn::walk(&self.rooms, call, &|_| {}, cancel).await?;
-        self.threads(|threads| threads.passed(&session, passed.claims.id, kind, body));
+        self.threads(|threads| threads.passed(&session, passed.claims.id, kind, body, at));
         let settle = Settle::new(Arc::clone(&self.rooms), passed.claims.id);
         Ok((passed, settle))
+    }
+
+    /// What the call follows in its conversation; the sort that it turns out to be.
+    async fn follow(
+        &self,
+        request: &mut TurnRequest,
+        path: PromptPath,
+        sort: Sort,
+        standing: String,
+        draft: &Draft,
+    ) -> Result<Sort, Refusal> {
+        let (session, body) = (request.scope.session_id.clone(), request.client_body_digest);
+        let Before { turn, retry_of } = self.before(&session, body).await?;
+        let goes_on = request.kind == CallKind::Continuation;
+        request.parent = turn.map(|turn| turn.receipt).filter(|_| goes_on);
+        request.retry_of = retry_of;
+        // Other persons' conversations have names in the store that no history leads to.
+        let may_be = fork::may_be(request.host, request.kind, draft) && request.identity.is_default_person();
+        if turn.is_none() && may_be {
+            self.adopt(session, request.host, path, draft).await?;
+        }
+        let gone = turn.filter(|turn| goes_on && !standing.trim().is_empty() && turn.is_gone_from(draft));
+        if (gone.is_none() && retry_of.is_none()) || !self.is_unknown(request, draft).await? {
+            return Ok(sort);
+        }
+        // What it repeats was said with text that is kept no more: it is said anew.
+        request.retry_of = None;
+        let Some(turn) = gone else { return Ok(sort) };
+        // The client's own compaction in the middle of a turn, its newest steps kept: everything is injected again.
+        (request.kind, request.parent, request.prompt) = (turn.kind, None, standing);
+        Ok(Sort::Afresh)
+    }
+
+    /// Keeps what the history of a conversation's first call brings along from another conversation.
+    async fn adopt(&self, session: Id, host: Host, path: PromptPath, draft: &Draft) -> Result<(), Refusal> {
+        let of = session.clone();
+        let relatives = self.rooms.desk.ask(move |at| at.relatives(&of, fork::TRIED_MAX)).await?;
+        let spans = fork::spans(host, path, draft, relatives);
+        if spans.is_empty() {
+            return Ok(());
+        }
+        self.rooms.desk.ask(move |at| at.adopt(&session, &spans)).await
+    }
+
+    async fn is_unknown(&self, request: &TurnRequest, draft: &Draft) -> Result<bool, Refusal> {
+        let (request, draft) = (request.clone(), draft.clone());
+        let ask = move |at: &mut Drawer| {
+            let spans = at.spans(&request.scope.session_id)?;
+            Ok(at.gate.is_unknown(&request, &draft, &spans))
+        };
+        self.rooms.desk.ask(ask).await
     }
 
     /// Where the call belongs, and its delivery, which never comes from the client: 128 random bits. A conversation seen

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use agentspine_gate::ids::Id;
+use agentspine_gate::span::Place;
 use agentspine_gate::turn::Host;
 use http::HeaderMap;
 
@@ -29,6 +30,12 @@ enum Client {
     Generic,
 }
 
+impl Client {
+    fn of(host: Host) -> Self {
+        if host == Host::Claude { Self::Claude } else { Self::Generic }
+    }
+}
+
 /// What is needed of the body beside its messages.
 struct Head<'a> {
     model: String,
@@ -44,14 +51,11 @@ pub(super) fn read(
     headers: &HeaderMap,
     body: &str,
 ) -> Result<Asked, Unreadable> {
-    let client = if host == Host::Claude { Client::Claude } else { Client::Generic };
+    let client = Client::of(host);
     let names = ["model", "messages", "system", "metadata", "output_config", "tools"];
     let [model, messages, system, metadata, output, tools] = object(body, At::ROOT, names)?;
     let model = thread::model(model)?;
-    let at = At::ROOT.key("messages");
-    let elements = list(messages.ok_or_else(|| at.missing())?, at)?;
-    let each = elements.iter().enumerate().map(|(n, json)| message(client, body, json, at.index(n)));
-    let messages: Vec<Message<'_>> = each.collect::<Result<_, _>>()?;
+    let messages = all(client, body, messages)?;
     let has_tools = tools.is_some_and(|tools| !is_empty_list(tools));
     let head = Head {
         model,
@@ -60,6 +64,22 @@ pub(super) fn read(
         is_subagent: headers.contains_key(AGENT_HEADER) || says_subagent(system)?,
     };
     Ok(asked(client, path, headers, body, head, &messages))
+}
+
+/// The places of its slots, were `conversation` its conversation.
+pub(super) fn places(host: Host, conversation: &Id, body: &str) -> Result<Vec<Place>, Unreadable> {
+    let [messages] = object(body, At::ROOT, ["messages"])?;
+    Ok(thread::places(conversation, &all(Client::of(host), body, messages)?))
+}
+
+fn all<'a>(
+    client: Client,
+    body: &str,
+    messages: Option<&'a str>,
+) -> Result<Vec<Message<'a>>, Unreadable> {
+    let at = At::ROOT.key("messages");
+    let elements = list(messages.ok_or_else(|| at.missing())?, at)?;
+    elements.iter().enumerate().map(|(n, json)| message(client, body, json, at.index(n))).collect()
 }
 
 fn asked(
@@ -82,7 +102,8 @@ fn asked(
         Client::Generic => (thread::generic_id(messages), Vec::new()),
     };
     let draft = thread::draft(body, &conversation, messages, &SHAPE, slots);
-    Asked { conversation, sort, prompt, model: head.model, draft }
+    let standing = thread::standing(sort, messages);
+    Asked { conversation, sort, prompt, standing, model: head.model, draft }
 }
 
 fn message<'a>(client: Client, body: &str, json: &'a str, at: At<'_>) -> Result<Message<'a>, Unreadable> {

@@ -1,6 +1,6 @@
 //! What is this request? Pure functions from a client's bytes to its conversation, its kind and the places of spans.
 //!
-//! Map: [`read`] is the door; `messages` reads Anthropic Messages and `claude` what Claude Code puts into it,
+//! Map: [`read`] is the door, [`places`] reads a body once more as another conversation's; `messages` reads Anthropic Messages and `claude` what Claude Code puts into it,
 //! `responses` reads OpenAI Responses and `codex` what Codex puts into it, `chat` reads OpenAI Chat Completions;
 //! `thread` turns messages into places and slots; `json` is the lens on the bytes.
 //! Invariants: the body is only looked at, never written anew; time is linear in its length; a slot depends on nothing
@@ -19,7 +19,7 @@ mod tests;
 mod thread;
 
 use agentspine_gate::ids::{Digest, Id};
-use agentspine_gate::span::Draft;
+use agentspine_gate::span::{Draft, Place};
 use agentspine_gate::turn::{CallKind, Host};
 use http::HeaderMap;
 
@@ -124,6 +124,9 @@ pub(crate) struct Asked {
     /// Turn: the human text, blocks joined by one `\n`, a stand-in such as `[image]` where there is none, the summary
     /// after a compaction without one. Subagent: its task. Else empty.
     pub(crate) prompt: String,
+    /// Continuation: the newest words that stand in it, or the summary it goes on from. They are its prompt where its turn
+    /// turns out to be gone. Else empty.
+    pub(crate) standing: String,
     /// Model name as sent.
     pub(crate) model: String,
     /// The body as it came, and where spans go.
@@ -193,6 +196,19 @@ pub(crate) fn read(
         PromptPath::Responses => responses::read(client, headers, text),
         PromptPath::ChatCompletions => chat::read(text),
     }
+}
+
+/// The places of a body's slots, were `conversation` its conversation: a client that goes on with an old history under a
+/// new id has them there. None where the dialect has no ids of its own.
+pub(crate) fn places(client: Host, path: PromptPath, conversation: &Id, body: &[u8]) -> Vec<Place> {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let places = match path {
+        PromptPath::Messages => messages::places(client, conversation, text),
+        PromptPath::Responses => responses::places(client, conversation, text),
+        PromptPath::CountTokens | PromptPath::ChatCompletions => return Vec::new(),
+    };
+    // What cannot be read was refused before.
+    places.unwrap_or_default()
 }
 
 /// A client's own id as ours; `x:` and 20 hex digits of its digest where it is none.

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use agentspine_gate::ids::{Digest, Id};
+use agentspine_gate::span::Place;
 use agentspine_gate::turn::Host;
 use http::HeaderMap;
 
@@ -37,6 +38,12 @@ enum Client {
     Generic,
 }
 
+impl Client {
+    fn of(host: Host) -> Self {
+        if matches!(host, Host::Codex | Host::King) { Self::Codex } else { Self::Generic }
+    }
+}
+
 /// One input item.
 struct Item<'a> {
     message: Message<'a>,
@@ -62,7 +69,7 @@ enum Class {
 }
 
 pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked, Unreadable> {
-    let client = if matches!(host, Host::Codex | Host::King) { Client::Codex } else { Client::Generic };
+    let client = Client::of(host);
     let names = ["model", "input", "previous_response_id", "conversation", "generate", "client_metadata"];
     let [model, input, previous, server_side, generate, metadata] = object(body, At::ROOT, names)?;
     let model = thread::model(model)?;
@@ -73,8 +80,9 @@ pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked,
     let at = At::ROOT.key("input");
     let input = input.ok_or_else(|| at.missing())?;
     let (shape, items) = items(client, &marks, body, input)?;
-    let (sort, prompt) =
-        if generate == Some("false") { (Sort::Prewarm, String::new()) } else { sort(&marks, &items) };
+    // Codex's own word; a server that does not know it would answer.
+    let warms = client == Client::Codex && generate == Some("false");
+    let (sort, prompt) = if warms { (Sort::Prewarm, String::new()) } else { sort(&marks, &items) };
     let slot = if client == Client::Codex { host_slot(&items) } else { None };
     let messages: Vec<Message<'_>> = items.into_iter().map(|item| item.message).collect();
     let conversation = match previous.or(server_side) {
@@ -83,7 +91,17 @@ pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked,
         None => marks.conversation.unwrap_or_else(|| thread::generic_id(&messages)),
     };
     let draft = thread::draft(body, &conversation, &messages, shape, slot.into_iter().collect());
-    Ok(Asked { conversation, sort, prompt, model, draft })
+    let standing = thread::standing(sort, &messages);
+    Ok(Asked { conversation, sort, prompt, standing, model, draft })
+}
+
+/// The places of its slots, were `conversation` its conversation; a person's.
+pub(super) fn places(host: Host, conversation: &Id, body: &str) -> Result<Vec<Place>, Unreadable> {
+    let [input] = object(body, At::ROOT, ["input"])?;
+    let input = input.ok_or_else(|| At::ROOT.key("input").missing())?;
+    let (_, items) = items(Client::of(host), &Marks::default(), body, input)?;
+    let messages: Vec<Message<'_>> = items.into_iter().map(|item| item.message).collect();
+    Ok(thread::places(conversation, &messages))
 }
 
 fn items<'a>(

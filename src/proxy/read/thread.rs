@@ -8,8 +8,9 @@ use std::borrow::Cow;
 
 use agentspine_gate::ids::{Digest, Id};
 use agentspine_gate::span::{Draft, Part, Place, Slot, Wrap};
+use agentspine_gate::turn::CallKind;
 
-use super::Unreadable;
+use super::{Sort, Unreadable};
 use super::json::{At, list, object, offset, string};
 
 /// One message or item.
@@ -142,6 +143,16 @@ pub(super) fn draft(
     Draft { body: body.as_bytes().to_vec(), slots, host_slots }
 }
 
+/// The places of a draft's slots, were this their conversation.
+pub(super) fn places(conversation: &Id, messages: &[Message<'_>]) -> Vec<Place> {
+    let mut place = Place::start(conversation.as_str());
+    let each = messages.iter().filter_map(|message| {
+        place = then(place, message);
+        (message.holds_spans && message.form != Form::Closed).then_some(place)
+    });
+    each.collect()
+}
+
 fn then(place: Place, message: &Message<'_>) -> Place {
     let parts: Vec<Part<'_>> = message.pieces.iter().filter_map(Piece::part).collect();
     if parts.is_empty() { place } else { place.then(&message.role, &parts) }
@@ -185,6 +196,17 @@ pub(super) fn prompt_of(texts: &[&str], message: &Message<'_>) -> String {
     let is_blank = texts.iter().all(|text| text.trim().is_empty());
     let shown = if is_blank { kinds.collect() } else { Vec::new() };
     if shown.is_empty() { texts.join("\n") } else { shown.join("\n") }
+}
+
+/// The newest words that a continuation's request still holds: those of its last message that holds spans.
+pub(super) fn standing(sort: Sort, messages: &[Message<'_>]) -> String {
+    let newest = messages.iter().rfind(|message| message.holds_spans);
+    let Some(message) = newest.filter(|_| sort.kind() == CallKind::Continuation) else {
+        return String::new();
+    };
+    let said: Vec<&str> = message.pieces.iter().filter_map(Piece::text).collect();
+    let said = if said.is_empty() { message.pieces.iter().filter_map(Piece::any_text).collect() } else { said };
+    prompt_of(&said, message)
 }
 
 /// The named fields of an object, or the error that the type is missing.
