@@ -178,6 +178,17 @@ impl Conversations {
         Ok(spans)
     }
 
+    /// The conversations that a client of this directory may have forked a new one from: those with spans, newest first.
+    pub(crate) fn forkable(&self, from: &NewSession, limit: u32) -> Result<Vec<Id>> {
+        let sql = "SELECT id FROM session WHERE cwd = ?1 AND host = ?2 AND id <> ?3 \
+             AND EXISTS (SELECT 1 FROM span WHERE session_id = id) ORDER BY created_at DESC LIMIT ?4";
+        let cwd = from.cwd.to_str().ok_or(ConversationsError::CwdNotUtf8)?;
+        let values = params![cwd, from.host.as_str(), from.id.as_str(), limit];
+        let mut statement = self.0.prepare_cached(sql)?;
+        let found = statement.query_map(values, |row| row.get::<_, String>(0))?;
+        found.map(|id| rows::id(id?)).collect()
+    }
+
     /// Erases the spans of other programs' conversations that were not used since; how many. Our own chats keep what was
     /// said, and so what was injected.
     pub(crate) fn expire_spans(&mut self, before: i64) -> Result<usize> {

@@ -56,12 +56,14 @@ impl Thread {
 }
 
 /// What a call follows.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
     /// The conversation's last turn.
     pub parent: Option<ReceiptId>,
     /// The call whose body this one repeats.
     pub retry_of: Option<ReceiptId>,
+    /// Nothing: the conversation has no call yet.
+    pub is_first: bool,
 }
 
 /// The conversations of one daemon.
@@ -75,7 +77,8 @@ impl Threads {
     /// What a call with this body follows; `None` where the conversation must be read first.
     pub(crate) fn before(&self, session: &Id, body: Digest) -> Option<Before> {
         let thread = self.known.get(session)?;
-        Some(Before { parent: thread.parent(), retry_of: thread.repeated(body) })
+        let is_first = thread.calls.is_empty();
+        Some(Before { parent: thread.parent(), retry_of: thread.repeated(body), is_first })
     }
 
     /// Takes up a conversation that was read, unless it is known meanwhile.
