@@ -4,6 +4,7 @@
 //! It listens on a free port of 127.0.0.1 and lives on a thread of its own until it is dropped.
 
 pub mod cache;
+pub mod chat;
 pub mod messages;
 pub mod prefix;
 pub mod responses;
@@ -32,6 +33,8 @@ pub enum Kind {
     Count,
     /// `POST /v1/responses`.
     Responses,
+    /// `POST /v1/chat/completions`.
+    Chat,
     /// Anything without a prompt.
     Other,
 }
@@ -43,6 +46,7 @@ impl Kind {
             path if path.ends_with("/messages") => Self::Messages,
             path if path.ends_with("/messages/count_tokens") => Self::Count,
             path if path.ends_with("/responses") => Self::Responses,
+            path if path.ends_with("/chat/completions") => Self::Chat,
             _ => Self::Other,
         }
     }
@@ -162,6 +166,10 @@ impl Call<'_> {
 
     /// True where the newest thing is the answer of a tool.
     pub fn answers_a_tool(&self) -> bool {
+        if self.kind == Kind::Chat {
+            let last = self.body["messages"].as_array().and_then(|messages| messages.last());
+            return last.is_some_and(|message| message["role"] == "tool");
+        }
         if self.kind == Kind::Responses {
             let last = self.body["input"].as_array().and_then(|items| items.last());
             return last.is_some_and(|item| item["type"].as_str().unwrap_or_default().ends_with("_output"));
@@ -266,6 +274,15 @@ fn answer(shared: &Shared, kind: Kind, request: &Recorded) -> (Reply, cache::Usa
             }
             let usage = shared.cache.lock().unwrap().responses(&body);
             (responses::reply(&call, &(shared.brain)(&call), next(shared), usage), usage)
+        }
+        Kind::Chat => {
+            if let Some(broken) = prefix::chat(&body) {
+                shared.broken.lock().unwrap().push(broken.clone());
+                let error = json!({ "type": "invalid_request_error", "message": broken, "param": null, "code": null });
+                return (Reply::json(400, &json!({ "error": error })), nothing);
+            }
+            let usage = shared.cache.lock().unwrap().chat(&body);
+            (chat::reply(&call, &(shared.brain)(&call), next(shared), usage), usage)
         }
         Kind::Other => unreachable!("answered above"),
     }
