@@ -17,6 +17,8 @@ mod dependencies;
 mod documents;
 mod first_hour;
 mod providers;
+mod proxy_attacks;
+mod proxy_crowd;
 mod proxy_faults;
 mod proxy_law;
 mod receipts;

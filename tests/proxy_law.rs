@@ -11,7 +11,7 @@ mod claude;
 #[path = "proxy_law/codex.rs"]
 mod codex;
 #[path = "proxy_law/stage.rs"]
-mod stage;
+pub mod stage;
 
 use chat::Chat;
 use claude::Claude;

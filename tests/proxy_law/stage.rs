@@ -67,7 +67,7 @@ impl Stage {
     /// A rule that the person confirms; its receipt's entry id.
     pub fn rule(&mut self, claim: &str) -> Option<String> {
         let proposed = self.agentspine(&["remember-propose", "--claim", claim, "--json"])?;
-        let candidate = proposed["pending"]["id"].as_str().or(proposed["id"].as_str()).unwrap().to_owned();
+        let candidate = proposed["candidate"]["id"].as_str().unwrap().to_owned();
         let args = ["remember-confirm", &candidate, "--confirm-local-user", "--json"];
         let confirmed = self.agentspine(&args)?;
         self.lines.push(claim.to_owned());

@@ -98,6 +98,8 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     broken: Mutex<Vec<String>>,
     cache: Mutex<cache::Cache>,
+    /// Whether the prefix law is held over the requests.
+    judged: bool,
 }
 
 /// The server.
@@ -111,6 +113,15 @@ pub struct Api {
 impl Api {
     /// Starts one that answers so.
     pub fn start(brain: impl Fn(&Call) -> Say + Send + Sync + 'static) -> Self {
+        Self::start_as(true, brain)
+    }
+
+    /// One that holds no law over what it is sent: conversations made up from nothing.
+    pub fn start_unjudged(brain: impl Fn(&Call) -> Say + Send + Sync + 'static) -> Self {
+        Self::start_as(false, brain)
+    }
+
+    fn start_as(judged: bool, brain: impl Fn(&Call) -> Say + Send + Sync + 'static) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let shared = Arc::new(Shared {
@@ -119,6 +130,7 @@ impl Api {
             seen: Mutex::default(),
             broken: Mutex::default(),
             cache: Mutex::default(),
+            judged,
         });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -258,7 +270,7 @@ fn answer(shared: &Shared, kind: Kind, request: &Recorded) -> (Reply, cache::Usa
     match kind {
         Kind::Count => (Reply::json(200, &json!({ "input_tokens": request.body.len() / 4 })), nothing),
         Kind::Messages => {
-            if let Some(broken) = prefix::messages(&body) {
+            if let Some(broken) = prefix::messages(&body).filter(|_| shared.judged) {
                 shared.broken.lock().unwrap().push(broken.clone());
                 let error = json!({ "type": "invalid_request_error", "message": broken });
                 return (Reply::json(400, &json!({ "type": "error", "error": error })), nothing);
@@ -267,7 +279,7 @@ fn answer(shared: &Shared, kind: Kind, request: &Recorded) -> (Reply, cache::Usa
             (messages::reply(&call, &(shared.brain)(&call), next(shared), usage), usage)
         }
         Kind::Responses => {
-            if let Some(broken) = prefix::responses(&body) {
+            if let Some(broken) = prefix::responses(&body).filter(|_| shared.judged) {
                 shared.broken.lock().unwrap().push(broken.clone());
                 let error = json!({ "type": "invalid_request_error", "message": broken, "param": null, "code": null });
                 return (Reply::json(400, &json!({ "error": error })), nothing);
@@ -276,7 +288,7 @@ fn answer(shared: &Shared, kind: Kind, request: &Recorded) -> (Reply, cache::Usa
             (responses::reply(&call, &(shared.brain)(&call), next(shared), usage), usage)
         }
         Kind::Chat => {
-            if let Some(broken) = prefix::chat(&body) {
+            if let Some(broken) = prefix::chat(&body).filter(|_| shared.judged) {
                 shared.broken.lock().unwrap().push(broken.clone());
                 let error = json!({ "type": "invalid_request_error", "message": broken, "param": null, "code": null });
                 return (Reply::json(400, &json!({ "error": error })), nothing);
