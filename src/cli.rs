@@ -5,18 +5,23 @@
 
 pub(crate) mod chat;
 mod doctor;
+mod env;
 mod flags;
 mod instructions;
 mod memory;
 mod policy;
+mod proxy;
 mod receipts;
 mod remember;
 mod rooms;
+mod run;
+mod service;
 mod sessions;
 mod state;
 mod status;
 mod supervise;
 mod table;
+mod watch;
 
 use std::ffi::OsString;
 
@@ -36,8 +41,10 @@ use crate::system::Hardening;
 #[command(after_help = "Examples:
   agentspine                                        chat in this directory
   agentspine -p \"What did we decide about X?\"       one answer, then exit
+  agentspine run claude                             Claude Code here, every call through the gate
   agentspine instructions --host claude             what Claude Code would load here
   agentspine receipts verify                        check every receipt and the chain
+  agentspine watch                                  every call as it happens, for a split beside an agent
   agentspine doctor                                 would the next call be allowed?
 
 Exit codes: 0 done, 1 other, 2 usage or confirmation missing, 10 instructions, 11 provider,
@@ -52,6 +59,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Chat(Box<chat::ChatArgs>),
+    Run(run::RunArgs),
+    Env(env::EnvArgs),
+    Proxy(proxy::ProxyArgs),
+    Service(service::ServiceArgs),
     Instructions(instructions::InstructionsArgs),
     PreflightPolicy(policy::PolicyArgs),
     PreflightStatus(status::StatusArgs),
@@ -62,6 +73,7 @@ enum Command {
     RememberRollback(remember::RollbackArgs),
     RememberPurge(remember::PurgeArgs),
     Receipts(receipts::ReceiptsArgs),
+    Watch(watch::WatchArgs),
     State(state::StateArgs),
     Sessions(sessions::SessionsArgs),
     Doctor(doctor::DoctorArgs),
@@ -96,7 +108,9 @@ impl Invocation {
             Command::RememberConfirm(args) => args.json,
             Command::RememberRollback(args) => args.json,
             Command::RememberPurge(args) => args.json,
-            Command::Supervise(_) => false,
+            Command::Env(args) => args.json,
+            Command::Service(args) => args.json(),
+            Command::Run(_) | Command::Proxy(_) | Command::Supervise(_) | Command::Watch(_) => false,
         };
         if json { Output::Json } else { Output::People }
     }
@@ -105,6 +119,7 @@ impl Invocation {
     pub(crate) fn hardening(&self) -> Hardening {
         match self.0 {
             Command::Supervise(_) => Hardening::Supervisor,
+            Command::Run(_) => Hardening::Launcher,
             _ => Hardening::Full,
         }
     }
@@ -112,10 +127,14 @@ impl Invocation {
     fn flags(&self) -> Flags {
         match &self.0 {
             Command::Chat(args) => args.flags(),
+            Command::Run(args) => args.flags(),
+            Command::Env(args) => args.flags(),
+            Command::Proxy(args) => args.flags(),
             Command::Instructions(args) => args.flags(),
             Command::Memory(args) => args.flags(),
             Command::PreflightStatus(args) => args.flags(),
             Command::Doctor(args) => args.flags(),
+            Command::Watch(args) => args.flags(),
             Command::RememberPropose(args) => args.flags(),
             _ => Flags::default(),
         }
@@ -137,6 +156,10 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
     report.conceal(config.secrets());
     match command {
         Command::Chat(args) => crate::chat::run(&args, &config, report),
+        Command::Run(args) => run::run(&args, &config, report),
+        Command::Env(args) => env::run(&args, &config, report),
+        Command::Proxy(args) => proxy::run(&args, &config, report),
+        Command::Service(args) => service::run(&args, &config, report),
         Command::Instructions(args) => instructions::run(&args, &config, report),
         Command::Memory(args) => memory::run(&args, &config, report),
         Command::PreflightPolicy(args) => policy::run(&args, &config, report),
@@ -147,6 +170,7 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
         Command::RememberRollback(args) => remember::rollback(&args, &config, report),
         Command::RememberPurge(args) => remember::purge(&args, &config, report),
         Command::Receipts(args) => receipts::run(&args, &config, report),
+        Command::Watch(args) => watch::run(&args, &config),
         Command::State(args) => state::run(&args, &config, report),
         Command::Sessions(args) => sessions::run(&args, &config, report),
         Command::Doctor(_) => doctor::run(&config, report),

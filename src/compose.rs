@@ -60,7 +60,7 @@ impl Opening {
 }
 
 /// Our own binary, by a name that survives its replacement by an update where the system has one.
-fn own_program() -> PathBuf {
+pub(crate) fn own_program() -> PathBuf {
     let own = PathBuf::from("/proc/self/exe");
     if own.exists() { own } else { std::env::current_exe().unwrap_or(own) }
 }

@@ -6,6 +6,7 @@
 
 mod file;
 mod paths;
+mod proxy;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use agentspine_gate::Id;
 use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::turn::{Identity, InstructionHost};
 
+pub(crate) use proxy::ProxySettings;
 pub(crate) use secret::Secret;
 
 use crate::report::Failure;
@@ -34,7 +36,7 @@ impl Environment {
     }
 
     #[cfg(test)]
-    fn of(pairs: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
     }
 
@@ -107,6 +109,13 @@ pub(crate) struct Ui {
     pub editor: Option<String>,
 }
 
+impl Ui {
+    /// Whether the terminal cannot move its cursor: it gets lines.
+    pub(crate) fn is_dumb(&self) -> bool {
+        self.term.as_deref().is_none_or(|term| term.is_empty() || term == "dumb")
+    }
+}
+
 /// Everything the program was told, typed. No layer is left to look at.
 #[derive(Clone)]
 pub(crate) struct Config {
@@ -122,6 +131,8 @@ pub(crate) struct Config {
     pub api_key_command: Option<Vec<String>>,
     /// Network of the model client.
     pub http: Http,
+    /// The proxy: where it listens, where it sends on to.
+    pub proxy: ProxySettings,
     /// Terminal.
     pub ui: Ui,
     /// The state directory, absolute; not yet opened or checked.
@@ -140,6 +151,7 @@ impl Config {
         let home = paths::home(&environment)?;
         let path = paths::config_file(&environment, &home);
         let file = file::read(&path)?;
+        let proxy = ProxySettings::of(file.proxy, file.http.allow_plain, &path)?;
         Ok(Self {
             identity: identity(flags, file.identity)?,
             instruction_host: flags.instruction_host.or(file.instruction_host),
@@ -158,6 +170,7 @@ impl Config {
                 ca_file: file.http.ca_file,
                 allow_plain: file.http.allow_plain,
             },
+            proxy,
             ui: ui(flags, &environment, file.ui.ascii),
             state_dir: paths::state_dir(&environment, &home)?,
             file: path,
@@ -174,6 +187,18 @@ impl Config {
     /// The key in a variable that a model's server names.
     pub(crate) fn key(&self, variable: &str) -> Option<Secret> {
         self.environment.secret(variable)
+    }
+
+    /// The variables whose names are wanted, for a child that gets nothing else.
+    pub(crate) fn variables(&self, wanted: impl Fn(&str) -> bool) -> Vec<(OsString, OsString)> {
+        let all = self.environment.0.iter();
+        let kept = all.filter(|(name, _)| name.to_str().is_some_and(&wanted));
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// `$XDG_CONFIG_HOME`, else `~/.config`.
+    pub(crate) fn config_home(&self) -> PathBuf {
+        paths::config_home(&self.environment, &self.homes.home)
     }
 
     /// The value of a variable that the local policy names as a provider's credential.

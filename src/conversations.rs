@@ -7,6 +7,7 @@
 mod claim;
 mod error;
 mod event;
+mod look;
 mod rows;
 mod schema;
 #[cfg(test)]
@@ -23,11 +24,16 @@ use serde::Serialize;
 pub(crate) use claim::Claim;
 pub(crate) use error::ConversationsError;
 pub(crate) use event::{Event, EventKind, NewEvent};
+pub(crate) use look::Look;
 
 /// Largest event body, bytes of JSON.
 pub(crate) const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Largest draft, bytes.
 pub(crate) const DRAFT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Injected text of another program's conversation goes this long after its last use.
+pub(crate) const SPAN_UNUSED_MS_MAX: i64 = 30 * DAY_MS;
+/// How often the use of a session's spans is written down.
+const DAY_MS: i64 = 24 * 3600 * 1000;
 /// Most events in one append.
 pub(crate) const APPEND_EVENTS_MAX: usize = 256;
 
@@ -141,6 +147,7 @@ impl Conversations {
                 rows::insert_event(tx, session, seq, event)?;
             }
             let at = events.last().map_or(0, |event| event.at);
+            rows::touch_spans(tx, session, at, at.saturating_sub(DAY_MS))?;
             spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at))?;
             Ok(seq)
         })
@@ -169,6 +176,29 @@ impl Conversations {
             spans.push(rows::span(row)?);
         }
         Ok(spans)
+    }
+
+    /// The conversations that a client of this directory may have forked a new one from: those with spans, newest first.
+    pub(crate) fn forkable(&self, from: &NewSession, limit: u32) -> Result<Vec<Id>> {
+        let sql = "SELECT id FROM session WHERE cwd = ?1 AND host = ?2 AND id <> ?3 \
+             AND EXISTS (SELECT 1 FROM span WHERE session_id = id) ORDER BY created_at DESC LIMIT ?4";
+        let cwd = from.cwd.to_str().ok_or(ConversationsError::CwdNotUtf8)?;
+        let values = params![cwd, from.host.as_str(), from.id.as_str(), limit];
+        let mut statement = self.0.prepare_cached(sql)?;
+        let found = statement.query_map(values, |row| row.get::<_, String>(0))?;
+        found.map(|id| rows::id(id?)).collect()
+    }
+
+    /// Erases the spans of other programs' conversations that were not used since; how many. Our own chats keep what was
+    /// said, and so what was injected.
+    pub(crate) fn expire_spans(&mut self, before: i64) -> Result<usize> {
+        let sql = "DELETE FROM span WHERE last_used < ?1 \
+             AND session_id IN (SELECT id FROM session WHERE host <> 'agentspine')";
+        let erased = self.write(|tx| Ok(tx.execute(sql, [before])?))?;
+        if erased > 0 {
+            self.forget_freed_pages()?;
+        }
+        Ok(erased)
     }
 
     /// The sessions that would lose injected text if the spans of these receipts were erased.
@@ -218,10 +248,10 @@ impl Conversations {
         Ok(sessions)
     }
 
-    /// The project's most recently used session with at least one event.
+    /// The project's most recently used chat with at least one event.
     pub(crate) fn last_session(&self, project: &Id) -> Result<Option<Session>> {
         let sql = format!(
-            "{} WHERE project_id = ?1 AND events > 0 ORDER BY last_at DESC, id LIMIT 1",
+            "{} WHERE project_id = ?1 AND host = 'agentspine' AND events > 0 ORDER BY last_at DESC, id LIMIT 1",
             rows::SESSIONS
         );
         let mut statement = self.0.prepare_cached(&sql)?;

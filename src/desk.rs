@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use agentspine_gate::seams::Seams;
 use agentspine_gate::span::Span;
-use agentspine_gate::{Detail, Field, Gate, Id, Refusal};
+use agentspine_gate::{Detail, Digest, Field, Gate, Id, Refusal};
 use tokio::sync::oneshot;
 
 use crate::chat::log::LogEvent;
@@ -42,6 +42,20 @@ impl Drawer {
             Some(_) => Ok(()),
             None => self.conversations.start_session(session).map_err(store),
         }
+    }
+
+    /// The session of a conversation that another program holds, started where it is new. An id that another directory
+    /// uses already gets the directory's own mark: injected text does not cross projects.
+    pub(crate) fn enter(&mut self, mut session: NewSession) -> Result<Id, Refusal> {
+        let mut known = self.conversations.session(&session.id).map_err(store)?;
+        if known.as_ref().is_some_and(|known| known.cwd != session.cwd || known.host != session.host) {
+            session.id = elsewhere(&session)?;
+            known = self.conversations.session(&session.id).map_err(store)?;
+        }
+        if known.is_none() {
+            self.conversations.start_session(&session).map_err(store)?;
+        }
+        Ok(session.id)
     }
 
     /// Appends an event, with the span its call injects; durable when it returns.
@@ -91,6 +105,17 @@ fn taken(session: &Id) -> Refusal {
     )
 }
 
+/// A conversation's id in another directory.
+fn elsewhere(session: &NewSession) -> Result<Id, Refusal> {
+    let parts = [
+        session.id.as_str().as_bytes(),
+        session.host.as_str().as_bytes(),
+        session.cwd.as_os_str().as_encoded_bytes(),
+    ];
+    let digest = Digest::of(&parts.join(&0)).to_hex();
+    Id::new(format!("x:{digest}")).map_err(|_| gone())
+}
+
 type Job = Box<dyn FnOnce(Result<&mut Drawer, &Refusal>) + Send>;
 
 /// A handle to the desk's thread. Dropping the last one ends the thread.
@@ -130,6 +155,17 @@ impl Desk {
             return Err(gone());
         }
         answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Desk {
+    /// Leaves work for the desk's thread; nobody waits for it.
+    pub(crate) fn tell(&self, work: impl FnOnce(&mut Drawer) + Send + 'static) {
+        let job: Job = Box::new(move |drawer| drawer.map_or((), work));
+        if let Some(jobs) = &self.jobs {
+            // A thread that is gone has nothing to record into either.
+            let _ = jobs.send(job);
+        }
     }
 }
 

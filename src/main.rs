@@ -2,7 +2,8 @@
 //!
 //! The hallway: [`cli`] parses, [`config`] reads files, environment and flags once, [`system`] gives time and
 //! randomness, [`compose`] builds the rooms, [`turn`] is the path of a call, [`chat`] the host for people,
-//! [`conversations`] what was said, [`report`] the one voice. Nothing here prints, except through [`report`].
+//! [`conversations`] what was said, [`receipts`] what people see of the journal, [`report`] the one voice, [`terminal`] the
+//! full screen. Nothing here prints, except through [`report`].
 
 mod chat;
 mod cli;
@@ -10,8 +11,11 @@ mod compose;
 mod config;
 mod conversations;
 mod desk;
+mod proxy;
+mod receipts;
 mod report;
 mod system;
+mod terminal;
 mod turn;
 
 use std::process::ExitCode;

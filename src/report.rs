@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use agentspine_gate::screen::redact;
 use agentspine_gate::{Code, Refusal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::json;
 
@@ -43,6 +44,8 @@ pub(crate) enum Exit {
     CutStream,
     /// The person interrupted.
     Interrupted,
+    /// The client that `run` ran ended with this code.
+    Client(u8),
 }
 
 impl Exit {
@@ -55,6 +58,7 @@ impl Exit {
             Self::Model => 20,
             Self::CutStream => 21,
             Self::Interrupted => 130,
+            Self::Client(code) => code,
         }
     }
 
@@ -66,6 +70,7 @@ impl Exit {
             Self::Model => "model-error",
             Self::CutStream => "cut-stream",
             Self::Interrupted => "interrupted",
+            Self::Client(_) => "client",
         }
     }
 }
@@ -276,6 +281,18 @@ impl Report {
 /// Whether stdin and stdout are both a terminal: the condition for the full screen.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Whether somebody still reads stdout: a pipe tells of a closed end also while nothing is written.
+pub(crate) fn is_read() -> bool {
+    let stdout = io::stdout();
+    let mut ends = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut ends, Some(&at_once)) {
+        Ok(_) => !ends.iter().any(|end| end.revents().intersects(PollFlags::ERR | PollFlags::NVAL)),
+        // Then writing will tell.
+        Err(_) => true,
+    }
 }
 
 /// Help, version or a usage error, as clap words it.

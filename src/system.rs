@@ -81,6 +81,9 @@ pub(crate) fn seams() -> Seams {
 pub(crate) enum Hardening {
     /// Everything below.
     Full,
+    /// Without what a program started from here would inherit: files of an agent in a project must have the person's own
+    /// modes, and it may dump core.
+    Launcher,
     /// Without the dumpable switch: a supervisor holds no secret, and must write its own `/proc/self/uid_map`,
     /// which belongs to root once a process is not dumpable.
     Supervisor,
@@ -88,13 +91,17 @@ pub(crate) enum Hardening {
 
 /// No core files, files for this user only, no other process of this user may read this one's memory.
 pub(crate) fn harden(how: Hardening) -> Result<(), Failure> {
+    match how {
+        Hardening::Full => private_files().and_then(|()| not_dumpable()),
+        Hardening::Launcher => not_dumpable(),
+        Hardening::Supervisor => private_files(),
+    }
+}
+
+fn private_files() -> Result<(), Failure> {
     umask(Mode::RWXG | Mode::RWXO);
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    setrlimit(Resource::Core, none).map_err(|cause| hardening_failed("core files", cause))?;
-    match how {
-        Hardening::Full => not_dumpable(),
-        Hardening::Supervisor => Ok(()),
-    }
+    setrlimit(Resource::Core, none).map_err(|cause| hardening_failed("core files", cause))
 }
 
 #[cfg(target_os = "linux")]

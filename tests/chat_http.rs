@@ -1,8 +1,8 @@
-//! Chat against a real HTTP server, in both dialects: answers, tools, sizes, and the law of receipts after each.
+//! Chat against a real HTTP server, in every dialect: answers, tools, sizes, and the law of receipts after each.
 
 use serde_json::{Value, json};
 
-use crate::support::fake_model::{Answer, chunk, named};
+use crate::support::fake_model::{Answer, chunk, completed, named};
 use crate::support::law::law;
 use crate::support::live::Live;
 use crate::support::served::Served;
@@ -243,12 +243,14 @@ fn one_conversation_may_change_its_dialect_and_keeps_its_spans() {
     let second = Served::start([
         Answer::tool("functions.memory_search:0", "memory_search", json!({ "query": "y" })),
         Answer::text(&["two"]),
+        Answer::text(&["two and a half"]),
     ]);
     assert_eq!(home.ask(&first.anthropic(), "1").out, "one\n");
     assert_eq!(home.ask_on(&second.chat(), "2").out, "two\n");
+    assert_eq!(home.ask_on(&second.responses(), "2.5").out, "two and a half\n");
     assert_eq!(home.ask_on(&first.anthropic(), "3").out, "three\n");
     let receipts = law(&home, &[&first, &second]);
-    assert_eq!(receipts.len(), 5);
+    assert_eq!(receipts.len(), 6);
     assert!(receipts[1..].iter().all(|one| one.documents() == [("claude:project/CLAUDE.md", "replayed")]));
     let last = first.bodies().pop().unwrap();
     assert!(last.contains("functions_memory_search_0"), "an id this API accepts: {last}");
@@ -296,4 +298,37 @@ fn a_whole_answer_without_a_word_is_no_message() {
         2,
         "system and one question"
     );
+}
+
+#[test]
+fn reasoning_comes_back_before_its_call_over_a_restart_and_never_reaches_another_api() {
+    let home = Home::new();
+    let sealed = json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VhbGVk" });
+    let call = json!({ "type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "memory_search", "arguments": "{\"query\":\"x\"}" });
+    let done = |item: &Value| named("response.output_item.done", &json!({ "item": item }));
+    let looped = [done(&sealed), done(&call), completed(&[&sealed, &call])].concat();
+    let first = Served::start([
+        Answer::sse(&looped),
+        Answer::text(&["one"]),
+        Answer::text(&["two"]),
+        Answer::text(&["four"]),
+    ]);
+    let others = [Served::start([Answer::text(&["three"])]), Served::start([Answer::text(&["three"])])];
+    assert_eq!(home.ask(&first.responses(), "1").out, "one\n");
+    assert_eq!(home.ask_on(&first.responses(), "2").out, "two\n");
+    assert_eq!(home.ask_on(&others[0].anthropic(), "3").out, "three\n");
+    assert_eq!(home.ask_on(&others[1].chat(), "3").out, "three\n");
+    assert_eq!(home.ask_on(&first.responses(), "4").out, "four\n");
+    law(&home, &[&first, &others[0], &others[1]]);
+    for request in &first.requests()[1..] {
+        let body = request.json();
+        let kinds: Vec<&str> =
+            body["input"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds[..4], ["message", "reasoning", "function_call", "function_call_output"]);
+        assert_eq!(body["input"][1]["encrypted_content"], "c2VhbGVk");
+        assert_eq!((&body["store"], body["input"][1].get("id")), (&json!(false), None));
+    }
+    for other in others {
+        assert!(!other.bodies()[0].contains("c2VhbGVk"));
+    }
 }

@@ -5,8 +5,14 @@ use std::process::Stdio;
 
 use crate::support::{Home, Run};
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 22] = [
     &["chat"],
+    &["run"],
+    &["env"],
+    &["proxy"],
+    &["service", "install"],
+    &["service", "status"],
+    &["service", "off"],
     &["instructions"],
     &["preflight-policy"],
     &["preflight-status"],
@@ -143,6 +149,31 @@ fn a_project_configures_nothing() {
     assert_eq!(check("instructions")["code"], "instructions-failed/host-unbound");
     assert!(!check("model")["message"].as_str().unwrap().contains("evil"));
     assert!(!elsewhere.exists());
+}
+
+#[test]
+fn the_doctor_says_how_a_model_is_asked_and_that_a_broken_name_is_none() {
+    let home = Home::new();
+    let said = |model: &str| {
+        let run =
+            Run::of(home.command(&["doctor", "--json"]).env("AGENTSPINE_MODEL", model).output().unwrap());
+        let doctor: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        let check =
+            doctor["checks"].as_array().unwrap().iter().find(|one| one["name"] == "model").unwrap().clone();
+        (check["state"].as_str().unwrap().to_owned(), check["message"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(said("demo"), ("ok".to_owned(), "demo".to_owned()));
+    for (model, dialect) in [
+        ("openai:gpt-x", "Responses"),
+        ("responses:g@http://127.0.0.1:8080", "Responses"),
+        ("chat:q@http://127.0.0.1:11434", "Chat Completions"),
+        ("anthropic:c", "Anthropic Messages"),
+    ] {
+        assert_eq!(said(model), ("ok".to_owned(), format!("{model}, asked through {dialect}")));
+    }
+    let (state, message) = said("responses:g");
+    assert_eq!(state, "failed");
+    assert!(message.contains("need their server"), "{message}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Makes `screenshots/`: `cargo test --test screenshots`. The real binary in a real terminal; the model is a scripted server.
+//! Makes `screenshots/`: `cargo test --test screenshots`, or with `-- watch` those of the watch alone. The real binary in a real terminal; the model is a scripted server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 
 #[path = "support/picture.rs"]
@@ -16,6 +16,7 @@ use support::terminal::{Terminal, keys};
 use support::{Home, root};
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (120, 36)];
+const WATCH_SIZES: [(u16, u16); 3] = [(80, 24), (120, 36), (200, 50)];
 const QUESTION: &str = "How do receipts expire, and what blocks a turn?";
 const ANSWER: [&str; 6] = [
     "A receipt belongs to one call. It expires **60 s after it was issued**, or as soon as it is consumed [1]:\n\n",
@@ -40,6 +41,9 @@ const MEMORIES: [[&str; 3]; 3] = [
 ];
 
 fn main() {
+    if std::env::args().any(|arg| arg == "watch") {
+        return watch();
+    }
     for size in SIZES {
         let shot = |terminal: &Terminal, name: &str| {
             let name = format!("{name}-{}x{}", size.0, size.1);
@@ -50,6 +54,7 @@ fn main() {
         blocked(size, &shot);
         receipts(size, &shot);
     }
+    watch();
 }
 
 type Shot<'a> = &'a dyn Fn(&Terminal, &str);
@@ -105,6 +110,50 @@ fn receipts(size: (u16, u16), shot: Shot<'_>) {
     terminal.send("v");
     terminal.wait_for("signature and chain ok");
     shot(&terminal, "receipts");
+}
+
+/// One person's calls, seen while they happen: two sessions, a tool call, a failure, a refusal.
+fn watch() {
+    let home = furnished();
+    confirm(&home, "Never push on Fridays.");
+    let search = json!({"query": "receipts journal"});
+    let server = Served::start([
+        Answer::text(&ANSWER),
+        Answer::tool("call-1", "memory_search", search),
+        Answer::text(&["Anja does [1]."]),
+        Answer::status(400, &[], "{}"),
+    ]);
+    let model = server.name().replace("chat:fake", "chat:scripted");
+    let screens: Vec<_> = WATCH_SIZES.iter().map(|size| (home.terminal(*size, &["watch"]), *size)).collect();
+    let ask = |session: &[&str], prompt: &str| {
+        support::Run::of(home.chat(&model, &[session, &["-p", prompt]].concat()).output().unwrap())
+    };
+    ask(&["--session", "s-81"], QUESTION);
+    ask(&["--continue"], "Who reviews the receipts journal?");
+    ask(&["--session", "s-82"], "Summarise the last week.");
+    require(&home);
+    ask(&["--session", "s-83"], "Refactor the provider trait");
+    for (terminal, (columns, rows)) in screens {
+        let shot = |name: &str| {
+            let name = format!("{name}-{columns}x{rows}");
+            picture::write(&terminal.screen(), &root().join("screenshots"), &name);
+        };
+        terminal.wait_for("5 calls · 1 refused · 1 failed");
+        terminal.wait_for("deadline");
+        shot("watch-refused");
+        terminal.send("g");
+        terminal.wait_for("f follows");
+        terminal.send("v");
+        terminal.wait_for("anchor ok");
+        terminal.wait_for("answered · took");
+        shot("watch");
+    }
+}
+
+fn confirm(home: &Home, rule: &str) {
+    let candidate = home.json(&["remember-propose", "--claim", rule, "--json"]);
+    let id = candidate["candidate"]["id"].as_str().unwrap().to_owned();
+    home.ok(&["remember-confirm", &id, "--confirm-local-user"]);
 }
 
 /// Asks and waits for the end of the answer.

@@ -7,7 +7,7 @@ use crate::brief::{self, Additions, Fence, NewDocument, NewItem};
 use crate::failure::{Code, Detail, Field, Refusal};
 use crate::held::{Held, Replay};
 use crate::ids::Digest;
-use crate::instructions::Document;
+use crate::instructions::{self, Document};
 use crate::mac::MacKey;
 use crate::plan::Plan;
 use crate::policy::{InstructionBudget, RecallBudget};
@@ -19,7 +19,7 @@ use crate::receipt::claims::{
 use crate::remember::Active;
 use crate::select::{Selection, select};
 use crate::span::{Draft, Place, Span};
-use crate::turn::CallKind;
+use crate::turn::{CallKind, Injection};
 
 /// Largest request body, bytes.
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -58,8 +58,9 @@ pub(crate) struct Inputs<'a> {
 pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refusal> {
     let held = Held::read(&inputs.replays);
     let injects = plan.injects();
-    let known = !inputs.replays.is_empty();
-    let bind = |doc| bind_document(doc, &held, &inputs.draft.present, injects, known);
+    let known = !inputs.replays.is_empty() || inputs.parent.is_some();
+    let present = instructions::present(&plan.snapshot, &inputs.draft.host_slots);
+    let bind = |doc: &Document| bind_document(doc, &held, present.contains(&doc.id), injects, known);
     let documents: Vec<BoundDocument> = plan.snapshot.documents.iter().map(bind).collect();
     let remember = bind_remember(&plan.active, &held, injects);
     known_conversation(&plan, inputs.parent.as_deref(), &documents, &remember)?;
@@ -82,13 +83,12 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
 fn bind_document(
     doc: &Document,
     held: &Held<'_>,
-    present: &[Digest],
+    is_present: bool,
     injects: bool,
     known: bool,
 ) -> BoundDocument {
     let earlier = held.documents.get(doc.id.as_str()).copied();
     let same = earlier.filter(|(sha256, _)| *sha256 == doc.sha256);
-    let is_present = present.contains(&doc.rendered_sha256.unwrap_or(doc.sha256));
     let state = match (is_present, same, injects, earlier) {
         (true, ..) => Delivery::Present,
         (_, None, true, _) => Delivery::Injected,
@@ -114,8 +114,8 @@ fn bind_document(
     }
 }
 
-/// A call that adds nothing must hold everything mandatory already. Only a continuation may lack what appeared since its
-/// turn; the next turn injects that.
+/// A call that adds nothing must hold everything mandatory already. Only a continuation may lack what appeared or changed
+/// since its turn; the next turn injects that.
 fn known_conversation(
     plan: &Plan,
     parent: Option<&Claims>,
@@ -125,7 +125,7 @@ fn known_conversation(
     let (lacks, strict) =
         (|state| state == Delivery::Unverified, plan.bound.request.kind != CallKind::Continuation);
     let had_document = |now: &&BoundDocument| {
-        let was = |old: &BoundDocument| old.id == now.id && !lacks(old.state);
+        let was = |old: &BoundDocument| old.id == now.id && old.sha256 == now.sha256 && !lacks(old.state);
         strict || parent.is_none_or(|turn| turn.documents.iter().any(was))
     };
     let had_rule = |now: &&BoundRemember| {
@@ -135,7 +135,9 @@ fn known_conversation(
     let document = documents.iter().filter(|doc| lacks(doc.state)).find(had_document);
     let rule = remember.iter().filter(|entry| lacks(entry.state)).find(had_rule);
     let missing = document.map(|doc| doc.id.as_str()).or(rule.map(|entry| entry.id.as_str()));
-    let Some(missing) = missing.filter(|_| plan.bound.request.kind != CallKind::Side) else { return Ok(()) };
+    let request = &plan.bound.request;
+    let may_lack = request.kind == CallKind::Side || request.injection == Injection::Paused;
+    let Some(missing) = missing.filter(|_| !may_lack) else { return Ok(()) };
     Err(Refusal::new(
         Detail::ConversationUnknown,
         format!("This call goes on with a conversation that is not kept here whole: {missing} is not in it."),
@@ -350,8 +352,9 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         kind: request.kind,
         parent: inputs.parent.as_ref().map(|turn| turn.id),
         retry_of: request.retry_of,
+        paused: request.injection == Injection::Paused,
         delivery_id: request.delivery_id.clone(),
-        prompt_digest: plan.bound.prompt_digest,
+        prompt_digest: prompt_digest(plan, inputs.parent.as_deref()),
         endpoint: request.endpoint.clone(),
         model: request.model.clone(),
         client_body_digest: request.client_body_digest,
@@ -373,11 +376,22 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
     }
 }
 
+/// A continuation whose host does not know the human text takes it from its turn.
+fn prompt_digest(plan: &Plan, parent: Option<&Claims>) -> Option<Digest> {
+    let inherited = || match plan.bound.request.kind {
+        CallKind::Continuation => parent.and_then(|turn| turn.prompt_digest),
+        CallKind::Turn | CallKind::Subagent | CallKind::Side => None,
+    };
+    plan.bound.prompt_digest.or_else(inherited)
+}
+
 impl Plan {
     /// Whether this call may add a span: new human text and subagents do, a retry carries what it had.
     pub(crate) fn injects(&self) -> bool {
         let request = &self.bound.request;
-        matches!(request.kind, CallKind::Turn | CallKind::Subagent) && request.retry_of.is_none()
+        matches!(request.kind, CallKind::Turn | CallKind::Subagent)
+            && request.retry_of.is_none()
+            && request.injection == Injection::On
     }
 
     fn recall_budget(&self) -> RecallBudget {

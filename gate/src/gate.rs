@@ -18,7 +18,7 @@ use crate::policy::{PolicyStore, Profile};
 use crate::recall::Outcome;
 use crate::receipt::claims::Claims;
 use crate::receipt::{Admitted, Consumed, Prepared, Receipt, VALIDITY_MS, canonical};
-use crate::recheck;
+use crate::recheck::{canonical_cwd, same, spoken, verify_presented, verify_unchanged};
 use crate::remember::{self, Active, RememberStore};
 use crate::seams::Seams;
 use crate::span::{Draft, Span};
@@ -71,8 +71,7 @@ impl Gate {
     }
 
     fn bind_as(&mut self, id: ReceiptId, mut request: TurnRequest) -> Result<Bound, Refusal> {
-        let speaks = matches!(request.kind, CallKind::Turn | CallKind::Continuation);
-        if speaks && request.prompt.trim().is_empty() {
+        if request.kind == CallKind::Turn && request.prompt.trim().is_empty() {
             let advice = "Write a message and send it.";
             return Err(Refusal::new(Detail::Prompt, "The message is blank.", advice));
         }
@@ -83,7 +82,7 @@ impl Gate {
         }
         let cwd = canonical_cwd(&self.seams, &request.cwd)?;
         let cwd_digest = Digest::of(cwd.as_os_str().as_encoded_bytes());
-        let prompt_digest = speaks.then(|| Digest::of(request.prompt.as_bytes()));
+        let prompt_digest = spoken(&request);
         request.retry_of = self.repeated(&request)?;
         Ok(Bound { request, id, cwd, cwd_digest, prompt_digest })
     }
@@ -221,7 +220,8 @@ impl Gate {
             speaks && claims.session_id == bound.request.scope.session_id
         };
         let Some(claims) = self.claims_of(parent)?.filter(fits) else { return Ok(None) };
-        let prompt = claims.prompt_digest.is_none() || claims.prompt_digest == bound.prompt_digest;
+        let unknown = claims.prompt_digest.is_none() || bound.prompt_digest.is_none();
+        let prompt = unknown || claims.prompt_digest == bound.prompt_digest;
         same(prompt, Field::Prompt, "The prompt of its turn changed")?;
         Ok(Some(claims))
     }
@@ -342,7 +342,7 @@ impl Gate {
             "The Must-Remember entries changed",
         )?;
         let snapshot = self.snapshot(request, &composed.plan.bound.cwd, profile.as_ref())?;
-        recheck::verify_unchanged(&composed.plan.snapshot, &snapshot)?;
+        verify_unchanged(&composed.plan.snapshot, &snapshot)?;
         let budget = compose::budget(&composed.plan, &claims.documents)?;
         same(budget == claims.instruction_budget, Field::InstructionBudget, "The instruction budget changed")
     }
@@ -440,49 +440,6 @@ pub fn admit(receipt: Receipt<Consumed>, composed: Composed) -> Result<Admitted,
 fn claims_in(record: &ReceiptRecord) -> Option<Claims> {
     let claims = record.issued.as_ref()?.body.get("claims")?;
     serde_json::from_value(claims.clone()).ok()
-}
-
-fn verify_presented(
-    claims: &Claims,
-    bound: &Bound,
-    request: &TurnRequest,
-    seams: &Seams,
-) -> Result<(), Refusal> {
-    let digest = claims.prompt_digest.map(|_| Digest::of(request.prompt.as_bytes()));
-    same(digest == claims.prompt_digest, Field::Prompt, "The prompt is another one")?;
-    same(request.scope.session_id == claims.session_id, Field::Session, "The session is another one")?;
-    same(request.delivery_id == claims.delivery_id, Field::Delivery, "The delivery is another one")?;
-    let cwd = canonical_cwd(seams, &request.cwd)?;
-    same(
-        Digest::of(cwd.as_os_str().as_encoded_bytes()) == claims.cwd_digest,
-        Field::Cwd,
-        "The directory is another one",
-    )?;
-    let was = &bound.request;
-    let scope = request.identity == was.identity
-        && request.scope == was.scope
-        && request.host == was.host
-        && request.instruction_host == was.instruction_host
-        && request.kind == was.kind;
-    same(scope, Field::Scope, "Identity or scope is another one")
-}
-
-fn same(holds: bool, field: Field, what: &str) -> Result<(), Refusal> {
-    if holds {
-        return Ok(());
-    }
-    let advice = "Send again: everything is read and bound anew.";
-    Err(Refusal::new(Detail::Mismatch(field), format!("{what} since it was bound."), advice))
-}
-
-fn canonical_cwd(seams: &Seams, cwd: &Path) -> Result<std::path::PathBuf, Refusal> {
-    seams.fs.canonicalize(cwd).map_err(|error| {
-        Refusal::new(
-            Detail::Mismatch(Field::Cwd),
-            format!("The working directory cannot be used: {error}"),
-            "Start in an existing directory, or name one: agentspine chat --cwd DIR",
-        )
-    })
 }
 
 fn host_unbound() -> Refusal {

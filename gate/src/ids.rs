@@ -33,9 +33,14 @@ impl Id {
 
     /// The id of a project: `project:` and the first 20 hexadecimal digits of its root's digest.
     pub(crate) fn of_project(root: Digest) -> Self {
-        let mut digits = root.to_hex();
+        Self::of_digest("project", root)
+    }
+
+    /// `LABEL:` and the first 20 hexadecimal digits of a digest. The label is a constant of the caller's: letters only.
+    pub fn of_digest(label: &'static str, digest: Digest) -> Self {
+        let mut digits = digest.to_hex();
         digits.truncate(20);
-        Self(format!("project:{digits}"))
+        Self(format!("{label}:{digits}"))
     }
 
     /// The text.

@@ -48,7 +48,7 @@
 //! * `held` (what earlier spans hold), `select` (what is cut), `brief` (the frames), [`span`] (where text stands),
 //!   [`compose`] (all of that put together).
 //! * [`receipt`]: claims, canonical form, keyring, typestate. [`journal`]: rows, chain, anchor. `recheck`: what changed.
-//! * [`failure`]: the closed table of codes. [`state_dir`] and `private`: files of our own. [`seams`]: time, randomness
+//! * [`failure`]: the closed table of codes. [`state_dir`] and [`private`]: files of our own. [`seams`]: time, randomness
 //!   and other people's files as parameters; [`os_fs`] is the real one of the last.
 //!
 //! # Invariants
@@ -71,7 +71,7 @@ pub mod mac;
 pub mod os_fs;
 mod plan;
 pub mod policy;
-mod private;
+pub mod private;
 pub mod recall;
 pub mod receipt;
 mod recheck;

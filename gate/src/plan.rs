@@ -6,7 +6,7 @@ use crate::instructions::Snapshot;
 use crate::policy::{Adapter, Network, Profile, Provider};
 use crate::recall::{Planned, QUERY_SCHEMA_V1, QUERY_SCHEMA_V2, Query};
 use crate::remember::Active;
-use crate::turn::{Bound, CallKind, InstructionHost};
+use crate::turn::{Bound, CallKind, Injection, InstructionHost};
 
 /// Id of the embedded provider that always runs.
 pub const LEDGER_PROVIDER: &str = "ledger";
@@ -43,7 +43,7 @@ pub(crate) fn providers(bound: &Bound, profile: Option<&Profile>) -> Result<Vec<
         CallKind::Subagent => profile.is_some_and(|profile| profile.subagent_recall),
         CallKind::Continuation | CallKind::Side => false,
     };
-    if !recalls {
+    if !recalls || bound.request.injection == Injection::Paused {
         return Ok(Vec::new());
     }
     let mut list: Vec<Provider> = profile.map(|profile| profile.providers.clone()).unwrap_or_default();

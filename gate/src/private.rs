@@ -1,5 +1,5 @@
 //! Private files: made 0600, opened without following links, judged by their handle, read and replaced whole, locked,
-//! told apart. Keyring, anchor, journal, policy and Must-Remember all stand on these.
+//! told apart. Keyring, anchor, journal, policy and Must-Remember all stand on these, and the proxy's registry.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -47,7 +47,7 @@ impl Stands {
 
 /// What is wrong with a private file.
 #[derive(Debug)]
-pub(crate) enum Unfit {
+pub enum Unfit {
     /// Nothing stands there.
     Absent,
     /// A link, a directory or something else than a regular file.
@@ -95,7 +95,7 @@ pub(crate) fn judge_unopened(path: &Path) -> Result<Metadata, Unfit> {
 }
 
 /// Opens a private file without following a link or waiting for a FIFO, and judges the handle.
-pub(crate) fn open_private(path: &Path, write: bool) -> Result<File, Unfit> {
+pub fn open_private(path: &Path, write: bool) -> Result<File, Unfit> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let flags = i32::try_from(flags).unwrap_or_default();
     let file = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?;
@@ -104,7 +104,7 @@ pub(crate) fn open_private(path: &Path, write: bool) -> Result<File, Unfit> {
 }
 
 /// The whole of a private file of at most `bytes_max`, wiped when dropped, and the metadata of its handle.
-pub(crate) fn read_private(path: &Path, bytes_max: u64) -> Result<(Zeroizing<Vec<u8>>, Metadata), Unfit> {
+pub fn read_private(path: &Path, bytes_max: u64) -> Result<(Zeroizing<Vec<u8>>, Metadata), Unfit> {
     let file = open_private(path, false)?;
     let meta = file.metadata()?;
     // Room for all of it: a vector that grows leaves copies that nobody wipes.
@@ -116,7 +116,7 @@ pub(crate) fn read_private(path: &Path, bytes_max: u64) -> Result<(Zeroizing<Vec
 
 /// Old file or new file, never a part: written aside, synced, renamed, the directory synced. The caller holds the lock
 /// under which the file is changed. Returns the new file.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let aside = path.with_extension("json.new");
     // Left behind by a crash, under the same lock.
     match std::fs::remove_file(&aside) {
@@ -132,7 +132,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
 }
 
 /// The file whose lock guards a change to the file at `path`: the same name with the extension `lock`.
-pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
+pub fn lock_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.with_extension("lock"))
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
 }
 
 /// An exclusive lock on a file or directory handle; freed when dropped.
-pub(crate) struct Held<'a>(&'a File);
+pub struct Held<'a>(&'a File);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
@@ -157,7 +157,7 @@ impl Drop for Held<'_> {
 }
 
 /// Takes the exclusive lock of a handle; `None` after `wait_ms` in vain. Polls, so a stuck holder cannot hang us.
-pub(crate) fn lock(file: &File, wait_ms: u32) -> io::Result<Option<Held<'_>>> {
+pub fn lock(file: &File, wait_ms: u32) -> io::Result<Option<Held<'_>>> {
     for _ in 0..=wait_ms / LOCK_PAUSE_MS {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(Some(Held(file))),

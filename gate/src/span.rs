@@ -22,6 +22,8 @@ pub enum Part<'a> {
     ToolUse(&'a str, &'a str),
     /// A tool result: id and text.
     ToolResult(&'a str, &'a str),
+    /// A block of another type, such as an image: its type, and its id where it has one.
+    Other(&'a str, &'a str),
 }
 
 impl Place {
@@ -40,6 +42,7 @@ impl Place {
                 Part::Text(text) => ("text", *text, ""),
                 Part::ToolUse(id, input) => ("tool_use", *id, *input),
                 Part::ToolResult(id, text) => ("tool_result", *id, *text),
+                Part::Other(kind, id) => (*kind, *id, ""),
             };
             for field in [kind, a, b] {
                 absorb(&mut hash, field);
@@ -75,7 +78,8 @@ impl std::fmt::Debug for Span {
     }
 }
 
-/// A point in a body where the span of one place goes: `before` + JSON-escaped text + `after` are spliced in at `at`.
+/// A point in a body where the span of one place goes: `before` + JSON-escaped text + `after` are spliced in at `at`,
+/// and what `wrap` names before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
     /// Which span belongs here.
@@ -86,6 +90,17 @@ pub struct Slot {
     pub before: &'static str,
     /// Bytes that close it, such as `"}`.
     pub after: &'static str,
+    /// What must be opened before the human text for the span to stand beside it.
+    pub wrap: Option<Wrap>,
+}
+
+/// Bytes that go in at an earlier point where, and only where, a span fills the slot: string content becomes a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wrap {
+    /// Byte offset in the body, before the slot's.
+    pub at: usize,
+    /// Bytes that open the list, such as `[{"type":"text","text":`.
+    pub open: &'static str,
 }
 
 /// A request body as the host would send it without us, and where spans go. Slots ascend by offset; in a `turn` the
@@ -96,9 +111,9 @@ pub struct Draft {
     pub body: Vec<u8>,
     /// Where spans go.
     pub slots: Vec<Slot>,
-    /// Digests of instruction texts that stand in the host's own slot of this body, as the host renders them.
-    /// Chat has none; the proxy finds them.
-    pub present: Vec<Digest>,
+    /// Decoded texts of the host's own slots for instruction files in this body, the newest last. Chat has none; the proxy
+    /// finds them.
+    pub host_slots: Vec<String>,
 }
 
 /// A draft whose slots do not fit its body.
@@ -114,6 +129,11 @@ impl Draft {
         let mut done = 0;
         for (index, text) in texts {
             let slot = self.slots.get(*index).ok_or(SpliceError)?;
+            if let Some(wrap) = slot.wrap {
+                out.extend_from_slice(self.body.get(done..wrap.at).ok_or(SpliceError)?);
+                out.extend_from_slice(wrap.open.as_bytes());
+                done = wrap.at;
+            }
             out.extend_from_slice(self.body.get(done..slot.at).ok_or(SpliceError)?);
             out.extend_from_slice(slot.before.as_bytes());
             escape_into(&mut out, text)?;

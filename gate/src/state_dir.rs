@@ -1,10 +1,10 @@
 //! The state directory: 0700, ours, outside every project, not on a network file system.
 //!
-//! Map: [`StateDir::open`] is the only door; the rest are paths below it. Invariants: the directory and each folder
+//! Map: [`StateDir::open`] is the door, [`StateDir::find`] the one for those who only look; the rest are paths below it. Invariants: the directory and each folder
 //! in it are real directories of this user that nobody else may enter, and the path holds no symbolic link (SQLite
 //! refuses those too). Nothing outside it is ever written.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -25,15 +25,7 @@ impl StateDir {
     /// a project can write must not decide about calls. Refuses with [`Detail::StateDir`].
     pub fn open(root: impl Into<PathBuf>, project_root: Option<&Path>) -> Result<Self, Refusal> {
         let root: PathBuf = root.into();
-        if !root.is_absolute() {
-            return Err(refuse(
-                "the state directory is not an absolute path",
-                "Set AGENTSPINE_STATE_DIR to an absolute path.",
-            ));
-        }
-        if let Some(project) = project_root {
-            outside(&root, project)?;
-        }
+        well_placed(&root, project_root)?;
         if let Some(parent) = root.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|e| unusable(&root, &e))?;
         }
@@ -45,6 +37,23 @@ impl StateDir {
             private_dir(&folder)?;
         }
         Ok(dir)
+    }
+
+    /// Opens `root` where it stands already, for those who only look: nothing is made. `None` where it, or a folder in it,
+    /// is missing. Refuses as [`Self::open`] does.
+    pub fn find(root: impl Into<PathBuf>, project_root: Option<&Path>) -> Result<Option<Self>, Refusal> {
+        let root: PathBuf = root.into();
+        well_placed(&root, project_root)?;
+        let Some(meta) = standing(&root)? else { return Ok(None) };
+        judge(&root, &meta)?;
+        let root = root.canonicalize().map_err(|e| unusable(&root, &e))?;
+        local_fs(&root)?;
+        let dir = Self { root };
+        for folder in [dir.gate_dir(), dir.run_dir(), dir.log_dir()] {
+            let Some(meta) = standing(&folder)? else { return Ok(None) };
+            judge(&folder, &meta)?;
+        }
+        Ok(Some(dir))
     }
 
     /// The directory itself, links resolved.
@@ -103,13 +112,37 @@ impl StateDir {
     }
 }
 
+/// Absolute, and outside the project.
+fn well_placed(root: &Path, project_root: Option<&Path>) -> Result<(), Refusal> {
+    if !root.is_absolute() {
+        return Err(refuse(
+            "the state directory is not an absolute path",
+            "Set AGENTSPINE_STATE_DIR to an absolute path.",
+        ));
+    }
+    project_root.map_or(Ok(()), |project| outside(root, project))
+}
+
 /// Makes the directory 0700 where it is missing, then judges what stands there.
 fn private_dir(path: &Path) -> Result<(), Refusal> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(unusable(path, &e)),
         _ => {}
     }
-    let meta = path.symlink_metadata().map_err(|e| unusable(path, &e))?;
+    judge(path, &path.symlink_metadata().map_err(|e| unusable(path, &e))?)
+}
+
+/// What stands at a path itself; `None` where nothing does.
+fn standing(path: &Path) -> Result<Option<Metadata>, Refusal> {
+    match path.symlink_metadata() {
+        Ok(meta) => Ok(Some(meta)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(unusable(path, &e)),
+    }
+}
+
+/// A directory of this user that nobody else may enter.
+fn judge(path: &Path, meta: &Metadata) -> Result<(), Refusal> {
     let at = shown(path);
     if !meta.file_type().is_dir() {
         Err(refuse(

@@ -115,6 +115,15 @@ impl CallKind {
     }
 }
 
+/// Whether a call may add text to its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Injection {
+    /// As its kind says.
+    On,
+    /// The person paused it here: everything is bound and verified, earlier spans are replayed, nothing is added.
+    Paused,
+}
+
 /// Everything the host knows about the call it is about to make.
 #[derive(Debug, Clone)]
 pub struct TurnRequest {
@@ -134,13 +143,16 @@ pub struct TurnRequest {
     pub delivery_id: Id,
     /// What kind of call.
     pub kind: CallKind,
-    /// The human text of this turn, untrimmed; for a continuation its turn's; empty for side and subagent calls.
+    /// The human text of this turn, untrimmed; a subagent's task; for a continuation its turn's, or empty where the host
+    /// does not know it; empty for side calls.
     pub prompt: String,
     /// For a continuation: the conversation's last consumed turn.
     pub parent: Option<ReceiptId>,
     /// The receipt of an earlier call that this one may repeat. It counts only where that receipt was consumed in this
     /// session for the same body; else this is a call of its own.
     pub retry_of: Option<ReceiptId>,
+    /// Whether it may add text. From the person's own settings, never from a request.
+    pub injection: Injection,
     /// SHA-256 of the host's own body, before injection.
     pub client_body_digest: Digest,
     /// Absolute URL the body goes to, or `demo:`.

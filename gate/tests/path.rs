@@ -13,7 +13,6 @@ use agentspine_gate::policy::PolicyStore;
 use agentspine_gate::recall::{Item, Outcome, Planned, ProviderFailure};
 use agentspine_gate::receipt::claims::{Delivery, DocumentNote};
 use agentspine_gate::seams::{Fs, Kind, ReadError, ReadFile};
-use agentspine_gate::span::Draft;
 use agentspine_gate::turn::{CallKind, Host, InstructionHost, TurnRequest};
 use agentspine_gate::{Detail, Digest, Field, Gate, admit};
 use common::desk::{Desk, empty, item, remember, require_ledger, set_policy};
@@ -426,20 +425,6 @@ fn an_altered_span_is_refused() {
     desk.spans[0].text.push_str(" and obey me");
     let request = desk.request("two");
     assert_eq!(desk.compose(&request).err().unwrap().detail, Detail::Mismatch(Field::Span));
-}
-
-#[test]
-fn what_the_host_shows_itself_is_present_and_not_injected() {
-    let mut desk = Desk::new();
-    let request = desk.request("one");
-    let plan = desk.plan(&request).unwrap();
-    let document = &plan.snapshot().documents[0];
-    let present = document.rendered_sha256.unwrap_or(document.sha256);
-    let outcomes: Vec<Outcome> = plan.queries().iter().map(|planned| empty(planned, &[])).collect();
-    let draft = Draft { present: vec![present], ..desk.draft("one") };
-    let composed = desk.gate.compose(plan, &outcomes, &draft, &[]).unwrap();
-    assert_eq!(composed.claims().documents[0].state, Delivery::Present);
-    assert_eq!(composed.span(), None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! What the person's own programs do for the chat: the editor, the clipboard, the shell behind a suspended chat.
+//! The person's own editor, for a text of the chat.
 
-use std::io::{self, Write as _, stdout};
+use std::io::{self, Write as _};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
@@ -69,16 +69,4 @@ async fn ended(mut child: Child, told_to_leave: impl Future<Output = ()>) -> io:
 
 fn joined(done: <JoinHandle<io::Result<ExitStatus>> as Future>::Output) -> io::Result<ExitStatus> {
     done.map_err(io::Error::other)?
-}
-
-/// Puts text on the clipboard through the terminal (OSC 52), which also works over SSH.
-pub(super) fn copy(text: &str) {
-    let command = crossterm::clipboard::CopyToClipboard::to_clipboard_from(text);
-    // A terminal without the sequence ignores it.
-    let _ = crossterm::execute!(stdout(), command);
-}
-
-/// Stops this process as Ctrl+Z does; returns when the shell continues it.
-pub(super) fn suspend() {
-    let _ = kill_process(rustix::process::getpid(), Signal::TSTP);
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::Span;
-use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
+use agentspine_gate::turn::{CallKind, Host, Identity, Injection, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{CallOutcome, Detail, Digest, Id, ReceiptId, Refusal};
 use agentspine_model::{
     Answer, AssistantBlock, Conversation, ModelClient, ModelError, ModelEvent, Sent, StopReason, Target,
@@ -336,6 +336,7 @@ impl Engine {
             prompt: prompt.to_owned(),
             parent: self.parent.filter(|_| kind == CallKind::Continuation),
             retry_of,
+            injection: Injection::On,
             client_body_digest,
             endpoint: self.target.endpoint.clone(),
             model: self.target.model.clone(),

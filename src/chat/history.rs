@@ -1,6 +1,7 @@
 //! Which session a chat starts with: a new one, the named one, the project's last one.
 
 use agentspine_gate::Id;
+use agentspine_gate::turn::Host;
 
 use super::engine::Binding;
 use super::log::LogEvent;
@@ -55,9 +56,16 @@ async fn named(desk: &Desk, text: &str) -> Result<Id, Failure> {
         .map_err(|error| Failure::usage(error.to_string(), "List them: agentspine sessions list"))?;
     let wanted = id.clone();
     let known = desk.ask(move |at| at.conversations.session(&wanted).map_err(desk::store)).await?;
-    known.map(|_| id).ok_or_else(|| {
-        Failure::usage(format!("There is no session {text}"), "List them: agentspine sessions list")
-    })
+    match known {
+        Some(session) if session.host == Host::Agentspine => Ok(id),
+        Some(session) => Err(Failure::usage(
+            format!("Session {text} is a conversation of {}", session.host.as_str()),
+            "Go on with it there, through: agentspine run",
+        )),
+        None => {
+            Err(Failure::usage(format!("There is no session {text}"), "List them: agentspine sessions list"))
+        }
+    }
 }
 
 async fn last(desk: &Desk, binding: &Binding) -> Result<Id, Failure> {
@@ -73,7 +81,7 @@ async fn choose(desk: &Desk, binding: &Binding) -> Result<Failure, Failure> {
     let sessions = desk.ask(|at| at.conversations.sessions(LISTED_MAX).map_err(desk::store)).await?;
     let ids: Vec<String> = sessions
         .iter()
-        .filter(|s| s.project_id == binding.scope.project_id)
+        .filter(|s| s.project_id == binding.scope.project_id && s.host == Host::Agentspine)
         .map(|s| s.id.to_string())
         .collect();
     Ok(match ids.first() {

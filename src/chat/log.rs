@@ -2,7 +2,8 @@
 //!
 //! The event log is the source of truth: the running session and a resumed one read their messages by the same rules.
 
-use agentspine_gate::ReceiptId;
+use agentspine_gate::turn::CallKind;
+use agentspine_gate::{Digest, ReceiptId};
 use agentspine_model::{AssistantBlock, Message, ToolResult};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,17 @@ pub(crate) enum LogEvent {
     },
     /// The turn is closed.
     TurnEnd,
+    /// A call of another program's that went through the proxy; what was said stays in that program.
+    Call {
+        /// Receipt of the call.
+        receipt: ReceiptId,
+        /// Its kind.
+        call: CallKind,
+        /// What it was recognised as.
+        sort: String,
+        /// SHA-256 of the program's own body.
+        body: Digest,
+    },
 }
 
 impl LogEvent {
@@ -61,6 +73,7 @@ impl LogEvent {
             Self::Refused { .. } => EventKind::Refused,
             Self::Failed { .. } => EventKind::ModelError,
             Self::TurnEnd => EventKind::TurnEnd,
+            Self::Call { .. } => EventKind::Call,
         };
         // Plain data of our own always serialises.
         NewEvent { kind, at, body: serde_json::to_value(self).unwrap_or_default() }
@@ -96,7 +109,7 @@ pub(crate) fn messages(events: &[LogEvent], next: Message) -> Vec<Message> {
             LogEvent::ToolResults { results, .. } => put(&mut out, Message::ToolResults(results.clone())),
             LogEvent::Assistant { blocks, .. } => out.push(Message::Assistant { blocks: blocks.clone() }),
             LogEvent::Refused { .. } => drop_unanswered(&mut out),
-            LogEvent::Failed { .. } | LogEvent::TurnEnd => {}
+            LogEvent::Failed { .. } | LogEvent::TurnEnd | LogEvent::Call { .. } => {}
         }
     }
     put(&mut out, next);

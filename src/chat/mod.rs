@@ -16,7 +16,6 @@ mod rules;
 mod screen;
 mod show;
 mod step;
-mod terminal;
 mod tools;
 
 use std::io::Read as _;
@@ -52,7 +51,7 @@ pub(crate) fn run(args: &ChatArgs, config: &Config, report: &mut Report) -> Resu
     let done = runtime.block_on(async {
         match prompt {
             Some(prompt) => print::one(args, config, opening, binding, prompt, report).await,
-            None if args.plain || args.json || !is_interactive() || is_dumb(config) => {
+            None if args.plain || args.json || !is_interactive() || config.ui.is_dumb() => {
                 print::lines(args, config, opening, binding, report).await
             }
             None => screen::run(args, config, opening, binding).await,
@@ -61,11 +60,6 @@ pub(crate) fn run(args: &ChatArgs, config: &Config, report: &mut Report) -> Resu
     // A read of stdin that nobody waits for any more must not hold the process.
     runtime.shutdown_background();
     done
-}
-
-/// Whether the terminal cannot move its cursor: it gets lines.
-fn is_dumb(config: &Config) -> bool {
-    config.ui.term.as_deref().is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
 /// The prompt of `-p`, with what a pipe brings; `None` for a conversation.

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::cancel::Cancel;
 use super::pick::{self, Choice};
-use super::screen::{Command, DRAFT_PAUSE, Next, Screen, no_terminal};
-use super::terminal::Terminal;
+use super::screen::{Command, DRAFT_PAUSE, Next, Screen};
 use super::{editor, receipts};
 use crate::report::{Exit, Failure};
+use crate::terminal::{self, Terminal, no_terminal};
 
 impl Screen<'_> {
     /// Carries an effect out. An editor is open until it ends or `told_to_leave`.
@@ -35,11 +35,11 @@ impl Screen<'_> {
             Effect::ChooseModel(index) => self.choose_model(index),
             Effect::AcceptServer(yes) => self.accept(yes),
             Effect::SaveDraft(text) => self.draft = Some((text, Instant::now() + DRAFT_PAUSE)),
-            Effect::Copy(text) => editor::copy(&text),
+            Effect::Copy(text) => terminal::copy(&text),
             Effect::OpenEditor(text) => return self.edit(&text, terminal, told_to_leave).await,
             Effect::Suspend => {
                 Terminal::leave();
-                editor::suspend();
+                terminal::suspend();
                 terminal.retake().map_err(|error| no_terminal(&error))?;
             }
             Effect::ConfirmRemember(id) => {

@@ -1,6 +1,6 @@
 //! Which model answers: the named one, the one a single key names, a local server the person accepts, else the demo.
 
-use agentspine_model::{ModelSpec, PlainHttp, Secret, Target};
+use agentspine_model::{Dialect, ModelSpec, PlainHttp, Secret, Target};
 
 use crate::compose;
 use crate::config::Config;
@@ -68,9 +68,7 @@ pub(super) fn target(config: &Config, text: &str) -> Result<Target, Failure> {
 /// How a target is called on the screen.
 pub(super) fn label(target: &Target) -> String {
     match target.dialect {
-        agentspine_model::Dialect::Demo => "demo".to_owned(),
-        agentspine_model::Dialect::AnthropicMessages | agentspine_model::Dialect::OpenAiChat => {
-            target.model.clone()
-        }
+        Dialect::Demo => "demo".to_owned(),
+        Dialect::AnthropicMessages | Dialect::OpenAiChat | Dialect::OpenAiResponses => target.model.clone(),
     }
 }

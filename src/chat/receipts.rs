@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use agentspine_gate::journal::{ReceiptRecord, ReceiptState};
-use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::remember::RememberScope;
 use agentspine_gate::{Id, ReceiptId};
-use agentspine_tui::{self as data, AppEvent, Level, ReceiptDetail, ReceiptRow, Verdict};
+use agentspine_tui::{self as data, AppEvent, Level, ReceiptRow, Verdict};
 use serde_json::Value;
 
 use super::rules;
 use crate::desk::Desk;
+use crate::receipts::call::recalled;
+use crate::receipts::detail::{became, detail};
+use crate::receipts::time_of_day;
 
 /// Receipts a list shows.
 const LISTED_MAX: u32 = 200;
@@ -115,30 +117,9 @@ fn row(record: &ReceiptRecord, turns: &Turns) -> ReceiptRow {
         kind: text(kind),
         state: state(record.state),
         at: time_of_day(at_ms),
-        recall: recalled(claims),
+        recall: claims.and_then(|claims| claims.get("providers")).map_or(0, recalled),
         files: length("documents").to_string(),
-        call: call(record),
-    }
-}
-
-fn recalled(claims: Option<&Value>) -> u32 {
-    let providers = claims.and_then(|claims| claims.get("providers")).and_then(Value::as_array);
-    let items = providers.into_iter().flatten().filter_map(|provider| provider.get("injected")?.as_array());
-    u32::try_from(items.map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX)
-}
-
-/// What became of the call, or why there was none.
-fn call(record: &ReceiptRecord) -> String {
-    let word =
-        |body: &Value, name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    if let Some(outcome) = &record.outcome {
-        let status = outcome.body.get("status").and_then(Value::as_u64).map(|status| format!(" {status}"));
-        return format!("{}{}", word(&outcome.body, "outcome"), status.unwrap_or_default());
-    }
-    match (record.state, record.refused.first()) {
-        (ReceiptState::SpentOutcomeUnknown, _) => "outcome unknown".to_owned(),
-        (_, Some(refused)) => format!("{}/{}", word(&refused.body, "code"), word(&refused.body, "detail")),
-        _ => "not sent".to_owned(),
+        call: became(record),
     }
 }
 
@@ -151,64 +132,4 @@ fn state(state: ReceiptState) -> data::ReceiptState {
         ReceiptState::Expired => data::ReceiptState::Expired,
         ReceiptState::SpentOutcomeUnknown => data::ReceiptState::OutcomeUnknown,
     }
-}
-
-fn detail(record: &ReceiptRecord) -> ReceiptDetail {
-    let body =
-        record.issued.as_ref().or(record.refused.first()).map(|entry| entry.body.clone()).unwrap_or_default();
-    let mut fields =
-        vec![("state".to_owned(), record.state.as_str().to_owned()), ("call".to_owned(), call(record))];
-    flatten("", &readable(&body), &mut fields);
-    let json = serde_json::to_string_pretty(&body).unwrap_or_default();
-    ReceiptDetail { id: record.id.to_hex(), fields, verify: None, json }
-}
-
-/// What a person asks of a receipt first.
-const FIRST: [&str; 9] = [
-    "createdAt",
-    "expiresAt",
-    "kind",
-    "model",
-    "endpoint",
-    "promptDigest",
-    "requestDigest",
-    "briefingDigest",
-    "policyRevision",
-];
-
-/// The claims, what is asked for first on top and the rest as declared; else the whole body.
-fn readable(body: &Value) -> Value {
-    let claims = body.get("claims").and_then(|claims| serde_json::from_value::<Claims>(claims.clone()).ok());
-    let Some(Value::Object(mut claims)) = claims.and_then(|claims| serde_json::to_value(claims).ok()) else {
-        return body.clone();
-    };
-    let first =
-        FIRST.iter().filter_map(|name| claims.shift_remove(*name).map(|value| ((*name).to_owned(), value)));
-    let mut ordered: serde_json::Map<String, Value> = first.collect();
-    ordered.append(&mut claims);
-    Value::Object(ordered)
-}
-
-/// Every bound field as one line, nested names joined by dots.
-fn flatten(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
-    let join = |inner: &str| if name.is_empty() { inner.to_owned() } else { format!("{name}.{inner}") };
-    match value {
-        Value::Object(fields) => fields.iter().for_each(|(key, value)| flatten(&join(key), value, out)),
-        Value::Array(items) if items.is_empty() => out.push((name.to_owned(), "none".to_owned())),
-        Value::Array(items) => {
-            for (n, value) in items.iter().enumerate() {
-                flatten(&join(&(n + 1).to_string()), value, out);
-            }
-        }
-        Value::String(text) => out.push((name.to_owned(), text.clone())),
-        Value::Null => out.push((name.to_owned(), "–".to_owned())),
-        Value::Bool(_) | Value::Number(_) => out.push((name.to_owned(), value.to_string())),
-    }
-}
-
-fn time_of_day(at_ms: i64) -> String {
-    let at = jiff::Timestamp::from_millisecond(at_ms)
-        .ok()
-        .map(|at| at.to_zoned_datetime(jiff::tz::TimeZone::system()));
-    at.map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string())
 }

@@ -20,12 +20,12 @@ use super::engine::{Binding, ChatEvent, End, Engine};
 use super::log::{self, LogEvent};
 use super::pick::{self, Choice};
 use super::show::Show;
-use super::terminal::Terminal;
 use super::{history, receipts, rules};
 use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
 use crate::config::Config;
 use crate::report::{Exit, Failure};
+use crate::terminal::{Signals, Terminal, no_terminal};
 use crate::turn::Rooms;
 
 /// A draft is saved when nothing was typed for this long.
@@ -211,7 +211,10 @@ impl<'a> Screen<'a> {
                     }
                 }
                 LogEvent::TurnEnd => self.app(AppEvent::TurnDone),
-                LogEvent::ToolResults { .. } | LogEvent::Refused { .. } | LogEvent::Failed { .. } => {}
+                LogEvent::ToolResults { .. }
+                | LogEvent::Refused { .. }
+                | LogEvent::Failed { .. }
+                | LogEvent::Call { .. } => {}
             }
         }
         if let Some((receipt, prompt)) = log::outcome_unknown(events) {
@@ -426,44 +429,4 @@ async fn serve(mut engine: Engine, mut commands: UnboundedReceiver<Command>, new
             Command::Host(host) => engine.set_instruction_host(host),
         }
     }
-}
-
-/// SIGTERM, SIGHUP and SIGINT from outside end the chat with the terminal restored.
-struct Signals([tokio::signal::unix::Signal; 3]);
-
-impl Signals {
-    fn new() -> Result<Self, Failure> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let take = |kind| signal(kind).map_err(|error| no_terminal(&error));
-        Ok(Self([
-            take(SignalKind::terminate())?,
-            take(SignalKind::hangup())?,
-            take(SignalKind::interrupt())?,
-        ]))
-    }
-
-    /// Told to leave, but for an interrupt: while an editor is open, that is the editor's.
-    async fn ended(&mut self) {
-        let [term, hup, _] = &mut self.0;
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = hup.recv() => {}
-        }
-    }
-
-    async fn recv(&mut self) {
-        let [term, hup, int] = &mut self.0;
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = hup.recv() => {}
-            _ = int.recv() => {}
-        }
-    }
-}
-
-pub(super) fn no_terminal(error: &std::io::Error) -> Failure {
-    Failure::other(
-        format!("The terminal cannot be used: {error}"),
-        "Try without a screen: agentspine chat --plain",
-    )
 }

@@ -32,7 +32,7 @@ pub(crate) struct ChatArgs {
     /// Signs and frames in ASCII
     #[arg(long)]
     pub ascii: bool,
-    /// demo, anthropic:NAME, openai:NAME or chat:NAME@BASE_URL
+    /// demo, anthropic:NAME, openai:NAME, chat:NAME@BASE_URL or responses:NAME@BASE_URL
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
     /// Whose instruction files are mandatory

@@ -1,42 +1,71 @@
 //! `agentspine receipts`: what every call was bound to, and whether the chain still holds.
 
+mod follow;
 mod show;
 
 use agentspine_gate::journal::{ChainReport, ReceiptRecord, Vault};
-use agentspine_gate::{Detail, ReceiptId, Refusal};
+use agentspine_gate::{Detail, Id, ReceiptId, Refusal};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::flags::id;
 use super::rooms::Rooms;
 use super::table;
 use crate::config::Config;
+use crate::receipts::{call, claim, refusal_key, written};
 use crate::report::{Failure, Output, Report};
 
 /// Schema of everything printed here as JSON.
 const SCHEMA: &str = "agentspine.receipts/v1";
 
-/// List, show and verify receipts
+/// List, follow, show and verify receipts
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 #[command(after_help = "Examples:
   agentspine receipts list
+  agentspine receipts --follow                 every call as it happens; Ctrl+C ends
+  agentspine receipts --follow --json | jq -r 'select(.refused).refused'
   agentspine receipts show 7c1e
-  agentspine receipts verify")]
+  agentspine receipts verify
+
+The same on the whole screen, with what a call injected: agentspine watch")]
 pub(super) struct ReceiptsArgs {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    #[command(flatten)]
+    follow: FollowArgs,
+}
+
+#[derive(Args)]
+struct FollowArgs {
+    /// Print the newest calls, then every one as it happens
+    #[arg(short, long)]
+    follow: bool,
+    /// Begin with at most this many [default: 20]
+    #[arg(long, value_name = "N", requires = "follow")]
+    limit: Option<u32>,
+    /// Only of this session
+    #[arg(long, value_name = "ID", value_parser = id, requires = "follow")]
+    session: Option<Id>,
+    /// Print JSON, one object a line (agentspine.receipts/v1)
+    #[arg(long, requires = "follow")]
+    json: bool,
 }
 
 #[derive(Subcommand)]
 enum What {
     /// Newest receipts first
     List {
-        /// At most this many
-        #[arg(long, value_name = "N", default_value_t = 50)]
-        limit: u32,
+        /// At most this many [default: 50, or 20 with --follow]
+        #[arg(long, value_name = "N")]
+        limit: Option<u32>,
         /// Only of this session
-        #[arg(long, value_name = "ID")]
-        session: Option<String>,
-        /// Print JSON (agentspine.receipts/v1)
+        #[arg(long, value_name = "ID", value_parser = id)]
+        session: Option<Id>,
+        /// Oldest first, then every call as it happens
+        #[arg(short, long)]
+        follow: bool,
+        /// Print JSON (agentspine.receipts/v1); with --follow one object a line
         #[arg(long)]
         json: bool,
     },
@@ -57,24 +86,34 @@ enum What {
     },
 }
 
+/// Receipts that a list holds, where nothing is said.
+const LISTED: u32 = 50;
+
 impl ReceiptsArgs {
     pub(super) fn json(&self) -> bool {
         match &self.what {
-            What::List { json, .. } | What::Show { json, .. } | What::Verify { json } => *json,
+            None => self.follow.json,
+            Some(What::List { json, .. } | What::Show { json, .. } | What::Verify { json }) => *json,
         }
     }
 }
 
-/// Lists, shows or verifies.
+/// Lists, follows, shows or verifies.
 pub(super) fn run(args: &ReceiptsArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
-    let mut vault = Rooms::open(config)?.vault()?;
+    let vault = || Ok::<Vault, Failure>(Rooms::open(config)?.vault()?);
     match &args.what {
-        What::List { limit, session, .. } => list(&mut vault, *limit, session.as_deref(), report),
-        What::Show { id, .. } => {
-            show::run(&find(&mut vault, id)?, report);
+        None => follow::run(config, args.follow.limit, args.follow.session.clone(), report),
+        Some(What::List { limit, session, follow: true, .. }) => {
+            follow::run(config, *limit, session.clone(), report)
+        }
+        Some(What::List { limit, session, .. }) => {
+            list(&mut vault()?, limit.unwrap_or(LISTED), session.as_ref().map(Id::as_str), report)
+        }
+        Some(What::Show { id, .. }) => {
+            show::run(&find(&mut vault()?, id)?, report);
             Ok(())
         }
-        What::Verify { .. } => verify(&vault.verify_chain()?, report),
+        Some(What::Verify { .. }) => verify(&vault()?.verify_chain()?, report),
     }
 }
 
@@ -96,46 +135,24 @@ fn list(vault: &mut Vault, limit: u32, session: Option<&str>, report: &mut Repor
 fn row(record: &ReceiptRecord) -> [String; 7] {
     let text = |value: Value| value.as_str().unwrap_or("-").to_owned();
     let claim = |name| text(claim(record, name));
-    let mut id = record.id.to_hex();
-    id.truncate(SHORT_DIGITS);
+    let id = call::short(&record.id.to_hex());
     let state = record.state.as_str().to_owned();
     let failed = refusal_key(record).unwrap_or_default();
     [id, state, claim("kind"), claim("model"), claim("sessionId"), table::when(written(record)), failed]
 }
 
-/// Digits of an id in a listing: enough to name one receipt to `show`.
-const SHORT_DIGITS: usize = 8;
-
+/// One receipt in few words, as `list` and `--follow` print it.
 fn summary(record: &ReceiptRecord) -> Value {
+    let providers = claim(record, "providers");
+    let bound = |list: &str| claim(record, list).as_array().map_or(0, Vec::len);
     json!({
         "id": record.id, "state": record.state.as_str(), "seq": record.first_seq, "atMs": written(record),
         "kind": claim(record, "kind"), "model": claim(record, "model"), "sessionId": claim(record, "sessionId"),
-        "host": claim(record, "host"), "refused": refusal_key(record),
+        "host": claim(record, "host"), "refused": refusal_key(record), "documents": bound("documents"),
+        "mustRemember": bound("mustRemember"), "recalled": call::recalled(&providers),
+        "providersFailed": call::failed(&providers), "outcome": call::outcome(record), "httpStatus": call::status(record),
+        "tookMs": call::took_ms(record),
     })
-}
-
-/// A bound field, or one of the row that recorded a refusal; null where neither has it.
-pub(super) fn claim(record: &ReceiptRecord, name: &str) -> Value {
-    let bound = record.issued.as_ref().and_then(|issued| issued.body.get("claims")?.get(name));
-    let refused = || record.refused.first().and_then(|refused| refused.body.get(name));
-    bound.or_else(refused).cloned().unwrap_or(Value::Null)
-}
-
-pub(super) fn written(record: &ReceiptRecord) -> i64 {
-    record.issued.as_ref().or(record.refused.first()).map_or(0, |entry| entry.at_ms)
-}
-
-/// `code/detail` of what kept the receipt from its call, or the name of an incident.
-pub(super) fn refusal_key(record: &ReceiptRecord) -> Option<String> {
-    let text = |body: &Value, name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
-    if let Some(void) = &record.void {
-        return text(&void.body, "reason");
-    }
-    let body = &record.refused.first()?.body;
-    match (text(body, "code"), text(body, "detail")) {
-        (Some(code), Some(detail)) => Some(format!("{code}/{detail}")),
-        _ => text(body, "incident"),
-    }
 }
 
 fn find(vault: &mut Vault, digits: &str) -> Result<ReceiptRecord, Failure> {

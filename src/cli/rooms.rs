@@ -12,6 +12,7 @@ use agentspine_gate::turn::{Host, InstructionHost};
 
 use crate::config::Config;
 use crate::conversations::Conversations;
+use crate::receipts::live::Place;
 use crate::report::Failure;
 use crate::system;
 
@@ -26,8 +27,8 @@ pub(super) struct Rooms {
 impl Rooms {
     /// Opens the state directory, making it where it is missing.
     pub(super) fn open(config: &Config) -> Result<Self, Failure> {
-        let project = working_directory(None).ok().and_then(|cwd| config.project_root(&cwd));
-        let dir = StateDir::open(&config.state_dir, project.as_deref())?;
+        let Place { root, project } = place(config);
+        let dir = StateDir::open(root, project.as_deref())?;
         Ok(Self { dir, seams: system::seams() })
     }
 
@@ -50,6 +51,12 @@ impl Rooms {
     pub(super) fn conversations(&self) -> Result<Conversations, Failure> {
         Ok(Conversations::open(&self.dir.conversations_db())?)
     }
+}
+
+/// Where the journal is looked for, without opening anything.
+pub(super) fn place(config: &Config) -> Place {
+    let project = working_directory(None).ok().and_then(|cwd| config.project_root(&cwd));
+    Place { root: config.state_dir.clone(), project }
 }
 
 /// What the local policy says about instruction files for this identity.

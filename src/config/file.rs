@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,7 @@ pub(super) struct ConfigFile {
     pub model: Option<String>,
     pub api_key_command: Option<Vec<String>>,
     pub http: HttpTable,
+    pub proxy: ProxyTable,
     pub ui: UiTable,
 }
 
@@ -47,6 +49,16 @@ pub(super) struct HttpTable {
     pub proxy: Option<String>,
     pub ca_file: Option<PathBuf>,
     pub allow_plain: bool,
+}
+
+/// `[proxy]`.
+#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProxyTable {
+    pub listen: Option<SocketAddr>,
+    pub anthropic: Option<String>,
+    pub openai: Option<String>,
+    pub chatgpt: Option<String>,
 }
 
 /// `[ui]`.

@@ -29,7 +29,12 @@ fn home_of_user() -> Option<PathBuf> {
 
 /// `$XDG_CONFIG_HOME/agentspine/config.toml`, else below `~/.config`.
 pub(super) fn config_file(environment: &Environment, home: &Path) -> PathBuf {
-    base(environment, "XDG_CONFIG_HOME", home, ".config").join("agentspine/config.toml")
+    config_home(environment, home).join("agentspine/config.toml")
+}
+
+/// `$XDG_CONFIG_HOME`, else `~/.config`.
+pub(super) fn config_home(environment: &Environment, home: &Path) -> PathBuf {
+    base(environment, "XDG_CONFIG_HOME", home, ".config")
 }
 
 /// `$AGENTSPINE_STATE_DIR`, else `agentspine` in `$XDG_STATE_HOME` or `~/.local/state`.

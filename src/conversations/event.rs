@@ -19,6 +19,8 @@ pub(crate) enum EventKind {
     Interrupted,
     /// The model's server failed, or the stream was cut.
     ModelError,
+    /// A call through the proxy.
+    Call,
     /// Any other kind.
     Other(String),
 }
@@ -34,6 +36,7 @@ impl EventKind {
             Self::Refused => "refused",
             Self::Interrupted => "interrupted",
             Self::ModelError => "model-error",
+            Self::Call => "call",
             Self::Other(text) => text,
         }
     }
@@ -47,6 +50,7 @@ impl EventKind {
             Self::Refused,
             Self::Interrupted,
             Self::ModelError,
+            Self::Call,
         ];
         known.into_iter().find(|kind| kind.as_str() == text).unwrap_or(Self::Other(text))
     }

@@ -47,6 +47,13 @@ pub(super) fn insert_span(tx: &Transaction<'_>, session: &Id, span: &Span, at: i
     Ok(())
 }
 
+/// Writes down that the spans of a session are in use, where that was not done since `before`.
+pub(super) fn touch_spans(tx: &Transaction<'_>, session: &Id, at: i64, before: i64) -> Result<()> {
+    let sql = "UPDATE span SET last_used = ?2 WHERE session_id = ?1 AND last_used < ?3";
+    tx.prepare_cached(sql)?.execute(params![session.as_str(), at, before])?;
+    Ok(())
+}
+
 pub(super) fn event(row: &Row<'_>) -> Result<Event> {
     let seq = u64::try_from(row.get::<_, i64>(0)?).map_err(|_| ConversationsError::Corrupt("seq"))?;
     let body =

@@ -83,6 +83,24 @@ fn alone(path: &Path) -> Result<File> {
     Ok(lock)
 }
 
+/// Opens the file for reading, making and changing nothing; `None` where it is missing or empty.
+pub(super) fn look(path: &Path) -> Result<Option<Connection>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    // The last to close would else write the log back and remove it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok((known_version(&connection)? > 0).then_some(connection))
+}
+
 /// SQLite would create the file with the umask's mode, and its `-wal` and `-shm` copy that mode.
 fn create_private(path: &Path) -> Result<()> {
     match File::options().write(true).create_new(true).mode(0o600).open(path) {

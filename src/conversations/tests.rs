@@ -268,3 +268,31 @@ fn limits_refuse_before_anything_is_written() {
     assert!(matches!(refused, Err(ConversationsError::TooLarge { .. })));
     assert!(store.conversations.events(&id).unwrap().is_empty());
 }
+
+#[test]
+fn spans_of_other_programs_go_when_they_were_not_used_and_those_of_our_chats_stay() {
+    let (mut store, ours) = Store::with_session("s-1");
+    let theirs = Id::new("s-2").unwrap();
+    let claude = NewSession { host: Host::Claude, ..session("s-2", "project:a", 1000) };
+    store.conversations.start_session(&claude).unwrap();
+    for id in [&ours, &theirs] {
+        store.conversations.append(id, &[event(EventKind::Call, 1000, "a")], &[span("brief", 1)]).unwrap();
+    }
+    let used = 1000 + SPAN_UNUSED_MS_MAX;
+    store.conversations.append(&theirs, &[event(EventKind::Call, used, "b")], &[]).unwrap();
+    assert_eq!(store.conversations.expire_spans(used).unwrap(), 0);
+    assert_eq!(store.conversations.expire_spans(used + 1).unwrap(), 1);
+    assert_eq!(store.conversations.spans(&theirs).unwrap(), []);
+    assert_eq!(store.conversations.spans(&ours).unwrap(), [span("brief", 1)]);
+}
+
+#[test]
+fn the_last_session_of_a_project_is_a_chat() {
+    let (mut store, ours) = Store::with_session("s-1");
+    let claude = NewSession { host: Host::Claude, ..session("s-2", "project:a", 1000) };
+    store.conversations.start_session(&claude).unwrap();
+    store.conversations.append(&ours, &[event(EventKind::Prompt, 2000, "a")], &[]).unwrap();
+    store.conversations.append(&claude.id, &[event(EventKind::Call, 3000, "b")], &[]).unwrap();
+    let project = Id::new("project:a").unwrap();
+    assert_eq!(store.conversations.last_session(&project).unwrap().unwrap().id, ours);
+}

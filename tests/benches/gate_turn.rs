@@ -23,7 +23,7 @@ use agentspine_gate::remember::{Proposal, RememberScope};
 use agentspine_gate::seams::{Clock, Rng, Seams};
 use agentspine_gate::span::{Draft, Span};
 use agentspine_gate::state_dir::StateDir;
-use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
+use agentspine_gate::turn::{CallKind, Host, Identity, Injection, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{CallOutcome, Digest, Gate, Id, admit};
 use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Trust};
 use agentspine_model::{AssistantBlock, Conversation, Message, ModelSpec, Target};
@@ -213,6 +213,7 @@ impl Machine {
             prompt: prompt.to_owned(),
             parent: None,
             retry_of: None,
+            injection: Injection::On,
             client_body_digest: Digest::of(&draft.body),
             endpoint: target.endpoint.clone(),
             model: target.model.clone(),

@@ -1,7 +1,7 @@
 //! A real HTTP server that plays a model: scripted answer by answer, recording every request to the byte.
 //!
-//! It speaks the dialect of the path it is asked on: named events on `/v1/messages`, unnamed ones with `[DONE]` on
-//! `/v1/chat/completions`. Nothing here sleeps: a slow answer is held until the test releases it, and a test waits for
+//! It speaks the dialect of the path it is asked on: named events on `/v1/messages` and `/v1/responses`, unnamed ones
+//! with `[DONE]` on `/v1/chat/completions`. Nothing here sleeps: a slow answer is held until the test releases it, and a test waits for
 //! what happened ([`FakeModel::arrived`], [`FakeModel::gone`]), never for time to pass.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
@@ -27,6 +27,8 @@ pub struct Recorded {
     pub method: String,
     /// Path without query.
     pub path: String,
+    /// Path with its query.
+    pub target: String,
     /// Names lower-case, in order of arrival.
     pub headers: Vec<(String, String)>,
     /// Raw bytes.
@@ -202,6 +204,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response<
     shared.seen.lock().unwrap().push(Recorded {
         method: parts.method.to_string(),
         path: path.clone(),
+        target: parts.uri.to_string(),
         headers: parts.headers.iter().map(header).collect(),
         body: body.to_vec(),
     });
@@ -274,44 +277,79 @@ fn respond(
     response
 }
 
-fn is_chat(path: &str) -> bool {
-    path.ends_with("/chat/completions")
+/// What the path asked on speaks.
+#[derive(Clone, Copy)]
+enum Speech {
+    Anthropic,
+    Chat,
+    Responses,
+}
+
+impl Speech {
+    fn of(path: &str) -> Self {
+        match path {
+            _ if path.ends_with("/chat/completions") => Self::Chat,
+            _ if path.ends_with("/responses") => Self::Responses,
+            _ => Self::Anthropic,
+        }
+    }
 }
 
 fn stream_of(path: &str, pieces: &[String], cut: Option<End>) -> Answer {
-    let mut events = if is_chat(path) {
-        pieces.iter().map(|piece| chunk(&json!({ "content": piece }), None)).collect()
-    } else {
-        let mut events = opening(&json!({ "type": "text", "text": "" }));
-        events
-            .extend(pieces.iter().map(|piece| block_delta(&json!({ "type": "text_delta", "text": piece }))));
-        events
+    let speech = Speech::of(path);
+    let mut events = match speech {
+        Speech::Anthropic => opening(&json!({ "type": "text", "text": "" })),
+        Speech::Chat => Vec::new(),
+        Speech::Responses => {
+            let item = json!({ "id": "msg_1", "type": "message", "role": "assistant", "content": [] });
+            vec![created(), named("response.output_item.added", &json!({ "output_index": 0, "item": item }))]
+        }
     };
+    events.extend(pieces.iter().map(|piece| match speech {
+        Speech::Anthropic => block_delta(&json!({ "type": "text_delta", "text": piece })),
+        Speech::Chat => chunk(&json!({ "content": piece }), None),
+        Speech::Responses => named(
+            "response.output_text.delta",
+            &json!({ "item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": piece }),
+        ),
+    }));
     if cut.is_none() {
-        events.extend(closing(path, "end_turn", "stop"));
+        let part = json!({ "type": "output_text", "text": pieces.concat(), "annotations": [] });
+        let item = json!({ "id": "msg_1", "type": "message", "role": "assistant", "content": [part] });
+        events.extend(closing(speech, "end_turn", "stop", &item));
     }
     event_stream(events, cut.unwrap_or(End::Clean))
 }
 
 fn tool_stream(path: &str, id: &str, name: &str, input: &Value) -> Answer {
+    let speech = Speech::of(path);
     let text = input.to_string();
-    let (first, second) = text.split_at(text.len() / 2);
-    let mut events = if is_chat(path) {
-        let piece = |call: Value| chunk(&json!({ "tool_calls": [call] }), None);
-        vec![
-            piece(
-                json!({ "index": 0, "id": id, "type": "function", "function": { "name": name, "arguments": "" } }),
-            ),
-            piece(json!({ "index": 0, "function": { "arguments": first } })),
-            piece(json!({ "index": 0, "function": { "arguments": second } })),
-        ]
-    } else {
-        let mut events = opening(&json!({ "type": "tool_use", "id": id, "name": name, "input": {} }));
-        let pieces = [first, second].map(|text| json!({ "type": "input_json_delta", "partial_json": text }));
-        events.extend(pieces.iter().map(block_delta));
-        events
+    let halves = text.split_at(text.len() / 2);
+    let item = |arguments: &str| json!({ "id": "fc_1", "type": "function_call", "call_id": id, "name": name, "arguments": arguments });
+    let mut events = match speech {
+        Speech::Anthropic => opening(&json!({ "type": "tool_use", "id": id, "name": name, "input": {} })),
+        Speech::Chat => {
+            let function = json!({ "name": name, "arguments": "" });
+            let call = json!({ "index": 0, "id": id, "type": "function", "function": function });
+            vec![chunk(&json!({ "tool_calls": [call] }), None)]
+        }
+        Speech::Responses => {
+            let added = json!({ "output_index": 0, "item": item("") });
+            vec![created(), named("response.output_item.added", &added)]
+        }
     };
-    events.extend(closing(path, "tool_use", "tool_calls"));
+    events.extend([halves.0, halves.1].map(|half| match speech {
+        Speech::Anthropic => block_delta(&json!({ "type": "input_json_delta", "partial_json": half })),
+        Speech::Chat => {
+            let call = json!({ "index": 0, "function": { "arguments": half } });
+            chunk(&json!({ "tool_calls": [call] }), None)
+        }
+        Speech::Responses => named(
+            "response.function_call_arguments.delta",
+            &json!({ "item_id": "fc_1", "output_index": 0, "delta": half }),
+        ),
+    }));
+    events.extend(closing(speech, "tool_use", "tool_calls", &item(&text)));
     event_stream(events, End::Clean)
 }
 
@@ -336,22 +374,42 @@ fn block_delta(delta: &Value) -> String {
     named("content_block_delta", &json!({ "index": 0, "delta": delta }))
 }
 
-fn closing(path: &str, anthropic: &str, chat: &str) -> Vec<String> {
-    if is_chat(path) {
-        let usage = json!({ "prompt_tokens": 39, "completion_tokens": 5, "prompt_tokens_details": { "cached_tokens": 30 } });
-        let last = json!({ "object": "chat.completion.chunk", "choices": [], "usage": usage });
-        return vec![
-            chunk(&json!({}), Some(chat)),
-            format!("data: {last}\n\n"),
-            "data: [DONE]\n\n".to_owned(),
-        ];
+fn created() -> String {
+    named(
+        "response.created",
+        &json!({ "response": { "status": "in_progress", "error": null, "output": [] } }),
+    )
+}
+
+/// The end of a response whose one item is `item`.
+fn closing(speech: Speech, anthropic: &str, chat: &str, item: &Value) -> Vec<String> {
+    match speech {
+        Speech::Anthropic => {
+            let delta = json!({ "stop_reason": anthropic, "stop_sequence": null });
+            vec![
+                named("content_block_stop", &json!({ "index": 0 })),
+                named("message_delta", &json!({ "delta": delta, "usage": { "output_tokens": 5 } })),
+                named("message_stop", &json!({})),
+            ]
+        }
+        Speech::Chat => {
+            let usage = json!({ "prompt_tokens": 39, "completion_tokens": 5, "prompt_tokens_details": { "cached_tokens": 30 } });
+            let last = json!({ "object": "chat.completion.chunk", "choices": [], "usage": usage });
+            vec![chunk(&json!({}), Some(chat)), format!("data: {last}\n\n"), "data: [DONE]\n\n".to_owned()]
+        }
+        Speech::Responses => vec![
+            named("response.output_item.done", &json!({ "output_index": 0, "item": item })),
+            completed(&[item]),
+        ],
     }
-    let delta = json!({ "stop_reason": anthropic, "stop_sequence": null });
-    vec![
-        named("content_block_stop", &json!({ "index": 0 })),
-        named("message_delta", &json!({ "delta": delta, "usage": { "output_tokens": 5 } })),
-        named("message_stop", &json!({})),
-    ]
+}
+
+/// The last event of a whole response.
+pub fn completed(output: &[&Value]) -> String {
+    let usage =
+        json!({ "input_tokens": 39, "input_tokens_details": { "cached_tokens": 30 }, "output_tokens": 5 });
+    let response = json!({ "status": "completed", "error": null, "incomplete_details": null, "output": output, "usage": usage });
+    named("response.completed", &json!({ "response": response }))
 }
 
 /// `event: NAME` with the same `type` in its data.

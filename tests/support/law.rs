@@ -75,7 +75,7 @@ fn law_of(home: &Home, named: &[(&Served, &str)]) -> Vec<Shown> {
 }
 
 /// Every receipt, oldest first.
-fn receipts(home: &Home) -> Vec<Shown> {
+pub fn receipts(home: &Home) -> Vec<Shown> {
     let listed = home.json(&["receipts", "list", "--json", "--limit", "1000"]);
     let ids = listed["receipts"].as_array().unwrap().iter().rev().map(|row| row["id"].as_str().unwrap());
     ids.map(|id| Shown(home.json(&["receipts", "show", id, "--json"]))).collect()
@@ -155,23 +155,30 @@ fn every_document_is_delivered(receipt: &Shown, replayed: &[&str]) {
     }
 }
 
-/// What both vendors insist on: a call is answered by the very next message, an answer follows its call.
+/// What every vendor insists on: a call is answered by the very next message, an answer follows its call.
 fn every_tool_result_follows_its_call(body: &Value) {
     let mut open: Vec<String> = Vec::new();
-    let messages = body["messages"].as_array().unwrap().iter().filter(|message| message["role"] != "system");
+    let messages = body["messages"].as_array().or_else(|| body["input"].as_array()).unwrap();
+    let messages = messages.iter().filter(|message| message["role"] != "system");
     for (n, message) in messages.enumerate() {
         assert!(n > 0 || message["role"] == "user", "a conversation begins with the person: {body}");
-        for id in ids(message, "tool_result", "tool_use_id").chain(message["tool_call_id"].as_str()) {
+        let item = |kind: &str| message["call_id"].as_str().filter(|_| message["type"] == kind);
+        let answered = message["tool_call_id"].as_str().or_else(|| item("function_call_output"));
+        for id in ids(message, "tool_result", "tool_use_id").chain(answered) {
             let at = open
                 .iter()
                 .position(|call| call == id)
                 .unwrap_or_else(|| panic!("{id} was not called: {body}"));
             open.remove(at);
         }
-        assert!(open.is_empty() || message["role"] == "tool", "calls without answers: {open:?} in {body}");
+        // In a list of items calls stand side by side, and each answer is an item of its own.
+        let beside = message["role"] == "tool" || !message["call_id"].is_null();
+        assert!(open.is_empty() || beside, "calls without answers: {open:?} in {body}");
         let calls =
             message["tool_calls"].as_array().into_iter().flatten().filter_map(|call| call["id"].as_str());
-        open.extend(ids(message, "tool_use", "id").chain(calls).map(str::to_owned));
+        open.extend(
+            ids(message, "tool_use", "id").chain(calls).chain(item("function_call")).map(str::to_owned),
+        );
     }
     assert!(open.is_empty(), "calls without answers: {open:?}");
 }

@@ -63,6 +63,19 @@ impl Live {
         self.signal(Signal::KILL);
     }
 
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Lets a stopped one go on.
+    pub fn proceed(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

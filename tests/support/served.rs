@@ -25,10 +25,12 @@ impl Served {
     }
 
     /// A server for each dialect with the same script, and the `--model` value that reaches it.
-    pub fn of_each_dialect(script: impl Fn() -> Vec<Answer>) -> [(Self, String); 2] {
-        let (anthropic, chat) = (Self::start(script()), Self::start(script()));
-        let (first, second) = (anthropic.anthropic(), chat.chat());
-        [(anthropic, first), (chat, second)]
+    pub fn of_each_dialect(script: impl Fn() -> Vec<Answer>) -> [(Self, String); 3] {
+        [Self::anthropic, Self::chat, Self::responses].map(|model| {
+            let server = Self::start(script());
+            let model = model(&server);
+            (server, model)
+        })
     }
 
     pub fn base(&self) -> &str {
@@ -41,6 +43,10 @@ impl Served {
 
     pub fn chat(&self) -> String {
         format!("chat:qwen-test@{}", self.base())
+    }
+
+    pub fn responses(&self) -> String {
+        format!("responses:gpt-test@{}", self.base())
     }
 
     pub fn push(&self, answer: Answer) {

@@ -1,8 +1,9 @@
-//! The screen of `agentspine chat`: [`update`] takes an event and gives effects, [`view`] draws the state.
+//! The screens of `agentspine chat` and `agentspine watch`: [`update`] takes an event and gives effects, [`view`] draws the state.
 //!
 //! The map: `data` and `event` are what crosses the border; `state` is everything the screen knows; `update` holds
 //! the keys and the news; `transcript`, `composer`, `markdown` and `text` are the parts that know one thing well;
-//! `view` draws.
+//! `view` draws;
+//! [`watch`] is the other screen, of `agentspine watch`.
 //!
 //! Invariants: this crate knows nothing of the gate, of models, files or clocks, and sets up no terminal. The same
 //! events give the same screen. While nothing moves, [`tick_ms`] is `None`: nothing wakes, nothing is written. Text a person wrote
@@ -31,6 +32,7 @@ mod theme;
 mod transcript;
 mod update;
 mod view;
+pub mod watch;
 
 pub use data::{
     Blocked, CallKind, Candidate, InstructionHost, InstructionRow, Instructions, Level, ModelError,

@@ -2,7 +2,8 @@
 //!
 //! Map: `claude` and `codex` know each host's hierarchy, `settings` and `codex_config` what its own settings change;
 //! `rules` walks rule trees, `imports` finds `@path`, `render` says what the host makes of a file; `lazy` adds what it
-//! loads later; `walk` locates, reads and lists; `refuse` words the refusals; `id` names; `project` finds the checkout.
+//! loads later; `present` finds them in a host's own request;
+//! `walk` locates, reads and lists; `refuse` words the refusals; `id` names; `project` finds the checkout.
 //! Invariants: order is the host's (rule trees: sorted by bytes); a document is read once and only below the directory
 //! it is found in; what cannot be read safely refuses the turn, what the host leaves out is listed with its reason.
 
@@ -12,6 +13,7 @@ mod codex_config;
 mod id;
 mod imports;
 mod lazy;
+mod present;
 mod project;
 mod refuse;
 pub mod render;
@@ -29,6 +31,7 @@ use crate::seams::{Fs, Identity};
 use crate::turn::InstructionHost;
 
 pub use imports::IMPORTS_MAX;
+pub use present::present;
 pub use rules::{RULE_DEPTH_MAX, RULE_ENTRIES_MAX};
 pub use walk::{DIRECTORIES_MAX, DOCUMENTS_MAX, SNAPSHOT_BYTES_MAX};
 
@@ -127,6 +130,8 @@ pub struct Document {
     pub text: String,
     /// Accepted by `allowedSymlinkTargets`.
     pub via_link: bool,
+    /// Absolute path where it was found, and the real one behind an allowed link: the host shows one of them.
+    pub(crate) paths: [PathBuf; 2],
 }
 
 impl std::fmt::Debug for Document {

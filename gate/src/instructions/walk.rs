@@ -258,6 +258,7 @@ impl<'a> Walk<'a> {
             cut_by_host: cut.is_some(),
             text: text.whole,
             via_link: place.via_link(),
+            paths: [spot.path(), place.path()],
         });
         Ok(())
     }

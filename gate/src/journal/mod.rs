@@ -2,7 +2,8 @@
 //!
 //! Map: [`Vault`] is keyring, journal and anchor in one hand, all naming each other. `open` brings them together or
 //! refuses; `schema` is the file, `chain` its rows, `anchor` the file beside it, `record` what people see of a receipt,
-//! `upkeep` verification, pruning and key rotation, `care` check, `reset` starting anew.
+//! `follow` the same while others write, `upkeep` verification, pruning and key rotation, `care` check, `reset` starting
+//! anew.
 //!
 //! Invariants: a consumption is committed with a flush, then the anchor is raised with a flush, and only then is it
 //! returned. Each write first checks that the chain continues from the anchor and from what this handle saw before. A
@@ -16,6 +17,7 @@ mod anchor;
 mod care;
 mod chain;
 mod fault;
+mod follow;
 mod open;
 mod record;
 mod reset;
@@ -37,6 +39,7 @@ use anchor::{Anchor, Mark};
 pub use care::Finding;
 pub use chain::{RowKind, Signed};
 use chain::{genesis, proven_kid, sql_seq};
+pub use follow::{Follow, Sighting};
 pub use record::{Entry, LIST_MAX, ReceiptRecord, ReceiptState};
 pub use reset::{Reset, ResetRules};
 pub use upkeep::{ChainReport, JOURNAL_KEEP_MS, Pruned};

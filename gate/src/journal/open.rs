@@ -106,7 +106,7 @@ pub(super) fn start(dir: &StateDir, seams: &Seams, limits: Limits, carried: Vec<
     ring.save(&dir.keyring()).map(|_| ()).map_err(failed)
 }
 
-fn key_missing() -> Refusal {
+pub(super) fn key_missing() -> Refusal {
     Refusal::new(
         Detail::KeyMissing,
         "the keyring is missing, but its journal is not",

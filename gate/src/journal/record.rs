@@ -1,5 +1,6 @@
 //! What people see of a receipt: its rows, and the state that follows from them.
 
+use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,6 +10,7 @@ use super::{Vault, fault, look};
 use crate::failure::Refusal;
 use crate::ids::ReceiptId;
 use crate::receipt::VALIDITY_MS;
+use crate::receipt::keyring::Keyring;
 use crate::seams::Clock;
 
 /// Most records in one list.
@@ -78,6 +80,19 @@ pub struct ReceiptRecord {
 }
 
 impl ReceiptRecord {
+    /// All rows of one receipt, verified; `None` for an unknown one.
+    pub(super) fn read(
+        conn: &Connection,
+        ring: &Keyring,
+        id: ReceiptId,
+        clock: &dyn Clock,
+    ) -> Result<Option<Self>, Snag> {
+        let mut record = Self::empty(id);
+        rows_of(conn, ring, id, |row| record.take(row))?;
+        record.state = record.derive(clock);
+        Ok((record.first_seq > 0).then_some(record))
+    }
+
     fn empty(id: ReceiptId) -> Self {
         let (issued, consumed, void, refused, outcome) = Default::default();
         let state = ReceiptState::Expired;
@@ -127,10 +142,7 @@ impl Vault {
     /// All rows of one receipt, verified; `None` for an unknown one.
     pub fn record(&mut self, receipt: ReceiptId) -> Result<Option<ReceiptRecord>, Refusal> {
         let tx = look(&self.conn, &mut self.keys, &self.dir)?;
-        let mut record = ReceiptRecord::empty(receipt);
-        rows_of(&tx, &self.keys.ring, receipt, |row| record.take(row))?;
-        record.state = record.derive(self.seams.clock.as_ref());
-        Ok((record.first_seq > 0).then_some(record))
+        Ok(ReceiptRecord::read(&tx, &self.keys.ring, receipt, self.seams.clock.as_ref())?)
     }
 
     /// The Must-Remember revision that the newest receipt binds, consumed or not, verified; 0 where the journal holds no
@@ -160,7 +172,7 @@ impl Vault {
         records.filter_map(Result::transpose).collect()
     }
 
-    fn ids(
+    pub(super) fn ids(
         &self,
         limit: u32,
         before: Option<u64>,

@@ -172,6 +172,9 @@ pub struct Claims {
     pub parent: Option<ReceiptId>,
     /// An earlier call with the same body.
     pub retry_of: Option<ReceiptId>,
+    /// The person had paused injection: what this call lacks was left out on their word.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// Unique per (host, session) for ever.
     pub delivery_id: Id,
     /// SHA-256 of the human text; null for side and subagent calls.

@@ -11,7 +11,7 @@ use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::receipt::{Admitted, Prepared, Receipt};
 use agentspine_gate::remember::{Proposal, RememberScope};
 use agentspine_gate::span::{Draft, Part, Place, Slot, Span};
-use agentspine_gate::turn::{CallKind, Host, Identity, InstructionHost, Scope, TurnRequest};
+use agentspine_gate::turn::{CallKind, Host, Identity, Injection, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{CallOutcome, Composed, Detail, Digest, Gate, Plan, Refusal, admit};
 
 use super::{Home, id};
@@ -82,6 +82,7 @@ impl Desk {
             prompt: prompt.to_owned(),
             parent: None,
             retry_of: None,
+            injection: Injection::On,
             client_body_digest: Digest::of(&self.draft(prompt).body),
             endpoint: "http://127.0.0.1:1/v1/messages".into(),
             model: "m".into(),
@@ -95,10 +96,10 @@ impl Desk {
             place = place.then("user", &[Part::Text(text)]);
             body.extend_from_slice(if n > 0 { b"," } else { b"" });
             body.extend_from_slice(serde_json::to_string(text).unwrap().as_bytes());
-            slots.push(Slot { place, at: body.len(), before: ",\"", after: "\"" });
+            slots.push(Slot { place, at: body.len(), before: ",\"", after: "\"", wrap: None });
         }
         body.push(b']');
-        Draft { body, slots, present: Vec::new() }
+        Draft { body, slots, host_slots: Vec::new() }
     }
 
     pub fn plan(&mut self, request: &TurnRequest) -> Result<Plan, Refusal> {

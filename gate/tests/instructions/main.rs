@@ -5,6 +5,7 @@ mod claude;
 mod claude_imports;
 mod codex;
 mod lazy;
+mod presence;
 mod project;
 mod safe_read;
 mod support;

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use agentspine_gate::receipt::Admitted;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+};
 use reqwest::{Client, RequestBuilder, Response, Url};
 use tokio::time::timeout;
 
@@ -18,11 +22,13 @@ use crate::spec::{Dialect, Target};
 pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 /// How long an error body may take: one that drips is not waited for.
 const BODY_WAIT: Duration = Duration::from_secs(10);
+/// What we call ourselves where the request is ours; a relayed one keeps its client's name.
+const OWN_NAME: &str = concat!("agentspine/", env!("CARGO_PKG_VERSION"));
 /// The Anthropic API version this crate is written for.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// The only HTTP client of the house, with two doors: [`Self::call`] for what carries a prompt, [`Self::pass`] for a
-/// closed list of questions that cannot.
+/// The only HTTP client of the house, with two doors: [`Self::call`] for what carries a prompt (for a proxy:
+/// [`Self::relay`], the same proof), [`Self::pass`] for a closed list of questions that cannot.
 pub struct ModelClient {
     pub(crate) http: Client,
     pub(crate) config: HttpConfig,
@@ -68,10 +74,11 @@ impl ModelClient {
         let request = self
             .http
             .post(&target.endpoint)
+            .header(USER_AGENT, OWN_NAME)
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream");
         let (name, prefix, request) = match target.dialect {
-            Dialect::OpenAiChat => (AUTHORIZATION, "Bearer ", request),
+            Dialect::OpenAiChat | Dialect::OpenAiResponses => (AUTHORIZATION, "Bearer ", request),
             Dialect::AnthropicMessages | Dialect::Demo => {
                 let versioned = request.header("anthropic-version", ANTHROPIC_VERSION);
                 (HeaderName::from_static("x-api-key"), "", versioned)
@@ -82,7 +89,7 @@ impl ModelClient {
         Ok(request.header(name, value))
     }
 
-    async fn send(&self, request: RequestBuilder, host: &str) -> Result<Response, ModelError> {
+    pub(crate) async fn send(&self, request: RequestBuilder, host: &str) -> Result<Response, ModelError> {
         let host = host.to_owned();
         match timeout(self.config.head, request.send()).await {
             Ok(Ok(response)) => Ok(response),
@@ -96,7 +103,7 @@ impl ModelClient {
 }
 
 /// Host and port of an endpoint, for messages.
-fn host_of(endpoint: &str) -> String {
+pub(crate) fn host_of(endpoint: &str) -> String {
     let url = Url::parse(endpoint).ok();
     let host = url.as_ref().and_then(Url::host_str).unwrap_or("the server");
     let port = url.as_ref().and_then(Url::port).map(|port| format!(":{port}"));
@@ -132,7 +139,7 @@ async fn accept(response: Response, host: &str, secret: Option<&Secret>) -> Resu
         let message = "the server points to another address; redirects are not followed".to_owned();
         return Err(ModelError::Status { status: status.as_u16(), message, retry_after });
     }
-    let body = read_capped(response, ERROR_BODY_BYTES_MAX).await;
+    let body = read_capped(Box::pin(response.bytes_stream()), ERROR_BODY_BYTES_MAX).await;
     if !status.is_success() {
         let message = body_message(&body, secret);
         return Err(ModelError::Status { status: status.as_u16(), message, retry_after });
@@ -152,11 +159,14 @@ fn header<'a>(response: &'a Response, name: &HeaderName) -> &'a str {
 }
 
 /// The first `limit` bytes of a body; a body that breaks or stalls gives what came.
-pub(crate) async fn read_capped(mut response: Response, limit: usize) -> Vec<u8> {
+pub(crate) async fn read_capped<E>(
+    mut pieces: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    limit: usize,
+) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
-        while let Ok(Some(chunk)) = response.chunk().await {
-            body.extend_from_slice(chunk.get(..limit.saturating_sub(body.len())).unwrap_or(&chunk));
+        while let Some(Ok(piece)) = pieces.next().await {
+            body.extend_from_slice(piece.get(..limit.saturating_sub(body.len())).unwrap_or(&piece));
             if body.len() >= limit {
                 break;
             }

@@ -74,8 +74,7 @@ pub(crate) fn client(config: &HttpConfig) -> Result<Client, HttpError> {
         .no_proxy()
         .connect_timeout(config.connect)
         .pool_idle_timeout(POOL_IDLE)
-        .tcp_nodelay(true)
-        .user_agent(concat!("agentspine/", env!("CARGO_PKG_VERSION")));
+        .tcp_nodelay(true);
     let builder = match &config.proxy {
         Some(url) => builder.proxy(proxy(url)?),
         None => builder,

@@ -4,10 +4,12 @@
 //! - [`spec`]: `--model` text becomes a [`Target`]; [`secret`]: the key.
 //! - [`conversation`] and [`draft`]: what was said becomes exact bytes with slots for spans. The gate takes it from there.
 //! - [`call`]: [`ModelClient::call`] posts the admitted bytes; [`reply`] turns each dialect's stream into [`event`]s.
-//! - [`error`]: why there is no whole answer. [`demo`]: the embedded stand-in. [`probe`]: local servers, without a prompt.
+//! - [`relay`]: [`ModelClient::relay`], the same door for a proxy: the client's headers, the answer untouched.
+//! - [`error`]: why there is no whole answer. [`demo`]: the embedded stand-in. [`probe`]: questions without a prompt,
+//!   to whom [`upstream`] names.
 //!
 //! Invariants:
-//! - Only [`ModelClient::call`] sends a body, and it takes the gate's proof by value: one receipt, at most one request.
+//! - Only `call` and `relay` send a body, and they take the gate's proof by value: one receipt, at most one request.
 //! - No retry, no redirect, no environment, no total timeout. Silence, sizes and the wait for the head have limits.
 //! - Nothing here decides what is injected, reads instruction files or knows a receipt's content.
 //!
@@ -22,9 +24,11 @@ pub mod error;
 pub mod event;
 pub mod http;
 pub mod probe;
+pub mod relay;
 pub mod reply;
 pub mod secret;
 pub mod spec;
+pub mod upstream;
 
 pub use call::ModelClient;
 pub use conversation::{AssistantBlock, Conversation, Message, ToolResult, ToolSpec};
@@ -32,8 +36,11 @@ pub use draft::draft;
 pub use error::{ModelError, Sent};
 pub use event::{Answer, ModelEvent, StopReason, Usage};
 pub use http::{HttpConfig, HttpError};
-pub use probe::{Found, Promptless};
+pub use probe::{Found, LocalServer, Passed, Promptless};
+pub use relay::{RelayBody, Relayed};
 pub use reply::Reply;
-pub use reqwest::Url;
+pub use reqwest::header::HeaderMap;
+pub use reqwest::{StatusCode, Url};
 pub use secret::Secret;
 pub use spec::{DEMO_ENDPOINT, DEMO_MODEL, Dialect, ModelSpec, PlainHttp, SpecError, Target};
+pub use upstream::{ListQuery, ListQueryError, Upstream};

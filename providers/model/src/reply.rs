@@ -16,7 +16,7 @@ use crate::decode::{Decoder, Step};
 use crate::error::ModelError;
 use crate::event::ModelEvent;
 use crate::secret::Secret;
-use crate::spec::Target;
+use crate::spec::{Dialect, Target};
 
 /// Most bytes between two events of a stream.
 pub const EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -41,6 +41,7 @@ enum Source {
 struct Live {
     events: Events,
     decoder: Decoder,
+    dialect: Dialect,
     since_event: Arc<AtomicUsize>,
     host: String,
     secret: Option<Secret>,
@@ -62,7 +63,8 @@ impl Reply {
         let since_event = Arc::new(AtomicUsize::new(0));
         let live = Live {
             events: Box::pin(bytes(response, idle, since_event.clone()).eventsource()),
-            decoder: Decoder::new(target.dialect),
+            decoder: Decoder::new(target),
+            dialect: target.dialect,
             since_event,
             host,
             secret: target.credential.clone(),
@@ -136,7 +138,7 @@ impl Live {
     }
 
     fn malformed(&self) -> ModelError {
-        ModelError::Malformed { host: self.host.clone(), dialect: self.decoder.name() }
+        ModelError::Malformed { host: self.host.clone(), dialect: self.dialect.name() }
     }
 }
 

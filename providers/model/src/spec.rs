@@ -1,8 +1,9 @@
-//! Which model: `demo`, `anthropic:NAME`, `openai:NAME`, `chat:NAME@BASE_URL`, parsed once.
+//! Which model: `demo`, `anthropic:NAME`, `openai:NAME`, `chat:NAME@BASE_URL`, `responses:NAME@BASE_URL`, parsed once.
 
 use reqwest::Url;
 
 use crate::secret::Secret;
+use crate::upstream::bare;
 
 /// Where Anthropic's own API lives.
 const ANTHROPIC_BASE: &str = "https://api.anthropic.com";
@@ -24,8 +25,22 @@ pub enum Dialect {
     AnthropicMessages,
     /// OpenAI Chat Completions, streamed as unnamed events with a final `[DONE]`.
     OpenAiChat,
+    /// OpenAI Responses, streamed as named events; nothing is stored on the server.
+    OpenAiResponses,
     /// The embedded stand-in; reads a body of the Anthropic shape and connects to nothing.
     Demo,
+}
+
+impl Dialect {
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "Anthropic Messages",
+            Self::OpenAiChat => "Chat Completions",
+            Self::OpenAiResponses => "Responses",
+            Self::Demo => "demo",
+        }
+    }
 }
 
 /// Where a request goes and as whom.
@@ -62,14 +77,18 @@ pub struct ModelSpec {
 /// Why a `--model` value is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Not one of the four forms.
-    #[error("not a model: write demo, anthropic:NAME, openai:NAME or chat:NAME@BASE_URL")]
+    /// Not one of the five forms.
+    #[error(
+        "not a model: write demo, anthropic:NAME, openai:NAME, chat:NAME@BASE_URL or responses:NAME@BASE_URL"
+    )]
     Form,
     /// The name is empty, too long, or holds white space or control characters.
     #[error("not a model name: 1 to {NAME_CHARS_MAX} characters without white space")]
     Name,
-    /// `chat:` without a server.
-    #[error("chat:NAME needs its server: chat:NAME@http://127.0.0.1:11434 for a local Ollama")]
+    /// `chat:` or `responses:` without a server.
+    #[error(
+        "chat:NAME and responses:NAME need their server: chat:NAME@http://127.0.0.1:11434 for a local Ollama"
+    )]
     NoBase,
     /// Not an absolute http or https URL, or one with credentials, query or fragment in it.
     #[error("not a base URL: http:// or https://, a host, perhaps a path; no credentials, no query")]
@@ -90,8 +109,8 @@ impl ModelSpec {
         Self { dialect: Dialect::Demo, model: DEMO_MODEL.into(), endpoint: DEMO_ENDPOINT.into(), key: None }
     }
 
-    /// Parses a `--model` value. `@BASE_URL` is required after `chat:NAME` and allowed after the other two, for gateways;
-    /// it may end in `/v1` or not. A name may itself hold `:` and `@`.
+    /// Parses a `--model` value. `@BASE_URL` is required after `chat:NAME` and `responses:NAME` and allowed after the
+    /// other two, for gateways; it may end in `/v1` or not. A name may itself hold `:` and `@`.
     ///
     /// ```
     /// use agentspine_model::{ModelSpec, PlainHttp};
@@ -107,14 +126,15 @@ impl ModelSpec {
         let (name, base) = split_base(rest);
         let (dialect, own) = match kind {
             "anthropic" => (Dialect::AnthropicMessages, Some(ANTHROPIC_BASE)),
-            "openai" => (Dialect::OpenAiChat, Some(OPENAI_BASE)),
+            "openai" => (Dialect::OpenAiResponses, Some(OPENAI_BASE)),
             "chat" => (Dialect::OpenAiChat, None),
+            "responses" => (Dialect::OpenAiResponses, None),
             _ => return Err(SpecError::Form),
         };
         let model = parse_name(name)?;
         let url = parse_base(base.or(own).ok_or(SpecError::NoBase)?, plain)?;
         let key = key_variable(&url);
-        Ok(Self { dialect, model, endpoint: join(url, dialect), key })
+        Ok(Self { dialect, model, endpoint: join(&url, dialect), key })
     }
 
     /// Wire format.
@@ -166,7 +186,7 @@ pub(crate) fn parse_name(name: &str) -> Result<String, SpecError> {
     if fits && clean { Ok(name.to_owned()) } else { Err(SpecError::Name) }
 }
 
-fn parse_base(base: &str, plain: PlainHttp) -> Result<Url, SpecError> {
+pub(crate) fn parse_base(base: &str, plain: PlainHttp) -> Result<Url, SpecError> {
     let url = Url::parse(base).map_err(|_| SpecError::Base)?;
     let is_plain_url = url.username().is_empty()
         && url.password().is_none()
@@ -188,6 +208,11 @@ pub(crate) fn is_loopback(host: &str) -> bool {
     host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// Whether a target is OpenAI's own API, which differs from the servers that speak its dialects.
+pub(crate) fn is_openai(target: &Target) -> bool {
+    target.endpoint.starts_with("https://api.openai.com/")
+}
+
 fn key_variable(url: &Url) -> Option<&'static str> {
     match url.host_str()? {
         "api.anthropic.com" => Some("ANTHROPIC_API_KEY"),
@@ -197,12 +222,11 @@ fn key_variable(url: &Url) -> Option<&'static str> {
     }
 }
 
-fn join(mut url: Url, dialect: Dialect) -> String {
-    let base = url.path().trim_end_matches('/').trim_end_matches("/v1").to_owned();
+fn join(url: &Url, dialect: Dialect) -> String {
     let tail = match dialect {
         Dialect::AnthropicMessages | Dialect::Demo => "/v1/messages",
         Dialect::OpenAiChat => "/v1/chat/completions",
+        Dialect::OpenAiResponses => "/v1/responses",
     };
-    url.set_path(&format!("{base}{tail}"));
-    url.into()
+    format!("{}{tail}", bare(url))
 }

@@ -4,8 +4,9 @@ use agentspine_gate::instructions::{project_id, snapshot};
 use agentspine_gate::remember::fits_budget;
 use agentspine_gate::turn::Host;
 use agentspine_gate::{Detail, Refusal};
+use agentspine_model::{Dialect, ModelSpec, PlainHttp};
 
-use super::{Check, providers};
+use super::{Check, providers, proxy};
 use crate::cli::instructions::unbound;
 use crate::cli::rooms::{InstructionRules, Rooms, working_directory};
 use crate::config::Config;
@@ -24,9 +25,10 @@ pub(super) fn all(config: &Config) -> Vec<Check> {
             checks.push(Check::of("instructions", instructions(&rooms, config)));
             checks.push(Check::of("providers", providers::check(&rooms, config)));
             checks.push(Check::of("sessions", sessions(&rooms)));
+            checks.extend(proxy::all(&rooms, config));
         }
     }
-    checks.push(Check::of("model", Ok(model(config))));
+    checks.push(Check::of("model", model(config)));
     checks.push(platform());
     checks
 }
@@ -92,14 +94,28 @@ fn sessions(rooms: &Rooms) -> Result<String, Failure> {
     Ok(format!("{sessions} on this machine"))
 }
 
-fn model(config: &Config) -> String {
+fn model(config: &Config) -> Result<String, Failure> {
     let keys = [("ANTHROPIC_API_KEY", &config.keys.anthropic), ("OPENAI_API_KEY", &config.keys.openai)];
     let set: Vec<_> = keys.iter().filter(|(_, key)| key.is_some()).map(|(name, _)| *name).collect();
     match (&config.model, set.as_slice()) {
-        (Some(model), _) => model.clone(),
-        (None, []) => "none named, no key: a local server you confirm, else the demo".to_owned(),
-        (None, names) => format!("none named; {} set", names.join(" and ")),
+        (Some(model), _) => named_model(config, model),
+        (None, []) => Ok("none named, no key: a local server you confirm, else the demo".to_owned()),
+        (None, names) => Ok(format!("none named; {} set", names.join(" and "))),
     }
+}
+
+fn named_model(config: &Config, text: &str) -> Result<String, Failure> {
+    let plain = if config.http.allow_plain { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
+    let spec = ModelSpec::parse(text, plain).map_err(|error| {
+        Failure::usage(
+            format!("model {text}: {error}"),
+            "Name another in config.toml, or try it: agentspine chat --model demo",
+        )
+    })?;
+    Ok(match spec.dialect() {
+        Dialect::Demo => text.to_owned(),
+        dialect => format!("{text}, asked through {}", dialect.name()),
+    })
 }
 
 #[cfg(target_os = "linux")]

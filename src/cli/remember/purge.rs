@@ -6,9 +6,9 @@ use agentspine_gate::{Id, ReceiptId, Refusal};
 use serde_json::{Value, json};
 
 use super::PurgeArgs;
-use crate::cli::receipts::claim;
 use crate::cli::rooms::Rooms;
 use crate::config::Config;
+use crate::receipts::claim;
 use crate::report::{Exit, Failure, Output, Report};
 
 /// Deletes for good; without the confirmation it names the sessions that would lose injected text.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use agentspine_gate::journal::{ReceiptRecord, ReceiptState};
 use serde_json::{Value, json};
 
-use crate::cli::receipts::{claim, refusal_key, written};
+use crate::receipts::{claim, refusal_key, written};
 
 /// Most sessions in the status.
 const SESSIONS_MAX: usize = 50;

@@ -136,7 +136,7 @@ fn clean_row(mut row: ReceiptRow) -> ReceiptRow {
     row
 }
 
-fn clean_detail(mut d: ReceiptDetail) -> ReceiptDetail {
+pub(super) fn clean_detail(mut d: ReceiptDetail) -> ReceiptDetail {
     d.id = scrub_line(&d.id);
     d.json = scrub(&d.json);
     d.verify = d.verify.map(clean_verdict);
@@ -147,7 +147,7 @@ fn clean_detail(mut d: ReceiptDetail) -> ReceiptDetail {
     d
 }
 
-fn clean_verdict(mut v: Verdict) -> Verdict {
+pub(super) fn clean_verdict(mut v: Verdict) -> Verdict {
     v.text = scrub_line(&v.text);
     v
 }

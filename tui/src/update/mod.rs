@@ -4,6 +4,7 @@ mod app;
 mod chat;
 mod keys;
 mod screens;
+pub(crate) mod watch;
 
 pub(crate) use chat::COMMANDS;
 use crossterm::event::{Event as Input, KeyEventKind};

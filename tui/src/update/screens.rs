@@ -73,14 +73,22 @@ pub(super) fn help(state: &mut State, key: KeyEvent) -> Vec<Effect> {
 
 /// Moves a cursor in a list. True where the key was one of a list's.
 fn list(cursor: &mut usize, count: usize, key: KeyEvent) -> bool {
+    step(cursor, count, PAGE_ROWS, key)
+}
+
+/// Rows a page key moves in a list.
+const PAGE_ROWS: usize = 10;
+
+/// [`list`] with pages of this many rows.
+pub(super) fn step(cursor: &mut usize, count: usize, page: usize, key: KeyEvent) -> bool {
     let last = count.saturating_sub(1);
     *cursor = match key.code {
         KeyCode::Up | KeyCode::Char('k') => cursor.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => (*cursor + 1).min(last),
-        KeyCode::PageUp => cursor.saturating_sub(10),
-        KeyCode::PageDown => (*cursor + 10).min(last),
-        KeyCode::Home => 0,
-        KeyCode::End => last,
+        KeyCode::PageUp => cursor.saturating_sub(page),
+        KeyCode::PageDown => (*cursor + page).min(last),
+        KeyCode::Home | KeyCode::Char('g') => 0,
+        KeyCode::End | KeyCode::Char('G') => last,
         _ => return false,
     };
     true

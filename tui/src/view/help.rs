@@ -8,7 +8,7 @@ use super::{draw_lines, lists};
 use crate::state::State;
 use crate::text::pad;
 use crate::text::wrap::{Indent, wrap_plain};
-use crate::theme::Tone;
+use crate::theme::{Theme, Tone};
 
 /// Columns of the key's name.
 const NAME_COLUMNS: usize = 21;
@@ -41,13 +41,13 @@ pub(crate) const KEYS: [(&str, &str); 19] = [
 pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     let body = lists::frame(state, ("Keys", ""), "↑↓ move · Esc back", area, buffer);
     let lines: Vec<Line<'static>> =
-        KEYS.iter().flat_map(|(key, does)| entry(state, area.width, key, does)).collect();
+        KEYS.iter().flat_map(|(key, does)| entry(state.theme(), area.width, key, does)).collect();
     let first = state.help_cursor.min(lines.len().saturating_sub(usize::from(body.height)));
     draw_lines(lines.get(first..).unwrap_or_default(), body, buffer);
 }
 
-fn entry(state: &State, columns: u16, key: &str, does: &str) -> Vec<Line<'static>> {
-    let theme = state.theme();
+/// One key and what it does.
+pub(super) fn entry(theme: Theme, columns: u16, key: &str, does: &str) -> Vec<Line<'static>> {
     let key = theme.span(Tone::Accent, pad(&format!("  {key}"), NAME_COLUMNS));
     let plain = theme.style(Tone::Plain);
     if columns >= NARROW_COLUMNS {

@@ -2,34 +2,47 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
-use super::bar::{bar, item};
+use super::bar::{Item, bar, item};
 use super::{draw_lines, panes, window_of};
 use crate::data::InstructionRow;
 use crate::state::State;
 use crate::text::wrap::{Indent, wrap_plain};
 use crate::text::{bytes, fit, pad, width};
-use crate::theme::{Sign, Tone, tone};
+use crate::theme::{Sign, Theme, Tone, tone};
 
 /// Title and what stands right of it above, keys below; gives the room between.
 pub(super) fn frame(state: &State, head: (&str, &str), foot: &str, area: Rect, buffer: &mut Buffer) -> Rect {
     let theme = state.theme();
-    let columns = usize::from(area.width).saturating_sub(1);
-    let [top, rule, body, low_rule, status] = rows(area);
     let left = vec![item(0, theme.span(Tone::Strong, format!(" {}", head.0)))];
     let right = vec![item(1, theme.span(Tone::Dim, head.1))];
-    bar(left, right, &Span::raw(" "), columns).render(top, buffer);
+    framed(theme, state.hint.as_deref(), (left, right), foot, area, buffer)
+}
+
+/// [`frame`] for any screen; a hint stands in place of the keys.
+pub(super) fn framed(
+    theme: Theme,
+    hint: Option<&str>,
+    (left, right): (Vec<Item>, Vec<Item>),
+    foot: &str,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Rect {
+    let columns = usize::from(area.width).saturating_sub(1);
+    let [top, rule, body, low_rule, status] = rows(area);
+    bar(left, right, &theme.span(Tone::Dim, " · "), columns).render(top, buffer);
     for rule in [rule, low_rule] {
         theme.span(Tone::Dim, "─".repeat(usize::from(rule.width))).render(rule, buffer);
     }
-    let (text, tone) = state.hint.as_ref().map_or((foot, Tone::Dim), |h| (h.as_str(), Tone::Accent));
+    let (text, tone) = hint.map_or((foot, Tone::Dim), |hint| (hint, Tone::Accent));
     theme.span(tone, fit(&format!(" {text}"), columns)).render(status, buffer);
     body
 }
 
-fn rows(area: Rect) -> [Rect; 5] {
+/// Title, rule, the room between, rule, keys.
+pub(super) fn rows(area: Rect) -> [Rect; 5] {
     let row =
         |y: u16, height: u16| Rect { y: area.y + y.min(area.height), height, ..area }.intersection(area);
     let h = area.height;

@@ -9,6 +9,7 @@ pub(crate) mod layout;
 mod lists;
 mod panes;
 pub(crate) mod receipts;
+pub(crate) mod watch;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;

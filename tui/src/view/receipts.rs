@@ -136,18 +136,32 @@ pub(crate) fn detail_lines(state: &State, detail: &ReceiptDetail, columns: usize
     let mut lines = vec![panes::title(&format!("{name}{turn}"), false, columns, theme)];
     lines.push(verdict(detail, theme, columns));
     if state.receipts.json {
-        let piece = (detail.json.clone(), theme.style(Tone::Plain));
-        lines.extend(wrap(&[piece], columns, &Indent::plain("  "), Mode::Graphemes));
-        return lines;
-    }
-    let label = detail.fields.iter().map(|(l, _)| width(l)).max().unwrap_or(0).min(20);
-    for (name, value) in &detail.fields {
-        let first = vec![theme.span(Tone::Dim, format!("  {}  ", pad(name, label)))];
-        let indent = Indent { first, rest: vec![Span::raw(" ".repeat(label + 4))] };
-        lines.extend(wrap_plain(value, theme.style(Tone::Plain), columns, &indent));
+        lines.extend(json(detail, theme, columns));
+    } else {
+        lines.extend(fields(&detail.fields, theme, columns));
     }
     lines
 }
+
+/// A receipt as the journal keeps it.
+pub(super) fn json(detail: &ReceiptDetail, theme: Theme, columns: usize) -> Vec<Line<'static>> {
+    let piece = (detail.json.clone(), theme.style(Tone::Plain));
+    wrap(&[piece], columns, &Indent::plain("  "), Mode::Graphemes)
+}
+
+/// Label and value, one below the other, the values in one column.
+pub(super) fn fields(fields: &[(String, String)], theme: Theme, columns: usize) -> Vec<Line<'static>> {
+    let label = fields.iter().map(|(l, _)| width(l)).max().unwrap_or(0).min(LABEL_COLUMNS_MAX);
+    let one = |(name, value): &(String, String)| {
+        let first = vec![theme.span(Tone::Dim, format!("  {}  ", pad(name, label)))];
+        let indent = Indent { first, rest: vec![Span::raw(" ".repeat(label + 4))] };
+        wrap_plain(value, theme.style(Tone::Plain), columns, &indent)
+    };
+    fields.iter().flat_map(one).collect()
+}
+
+/// Labels are cut to this.
+const LABEL_COLUMNS_MAX: usize = 20;
 
 fn verdict(detail: &ReceiptDetail, theme: Theme, columns: usize) -> Line<'static> {
     let (sign, text) = match &detail.verify {

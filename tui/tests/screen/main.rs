@@ -5,6 +5,7 @@ mod keys;
 mod laws;
 mod pictures;
 mod scripts;
+mod watch;
 
 use agentspine_tui::{State, view};
 use ratatui::Terminal;

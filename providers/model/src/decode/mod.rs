@@ -2,11 +2,12 @@
 
 mod anthropic;
 mod chat;
+pub(crate) mod responses;
 
 use serde_json::Value;
 
 use crate::event::{ModelEvent, StopReason};
-use crate::spec::Dialect;
+use crate::spec::{Dialect, Target};
 
 /// What one stream event meant.
 pub(crate) enum Step {
@@ -24,21 +25,15 @@ pub(crate) enum Step {
 pub(crate) enum Decoder {
     Anthropic(anthropic::Anthropic),
     Chat(chat::Chat),
+    Responses(responses::Responses),
 }
 
 impl Decoder {
-    pub(crate) fn new(dialect: Dialect) -> Self {
-        match dialect {
+    pub(crate) fn new(target: &Target) -> Self {
+        match target.dialect {
             Dialect::AnthropicMessages | Dialect::Demo => Self::Anthropic(anthropic::Anthropic::default()),
             Dialect::OpenAiChat => Self::Chat(chat::Chat::default()),
-        }
-    }
-
-    /// The dialect's name for people.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Anthropic(_) => "Anthropic Messages",
-            Self::Chat(_) => "Chat Completions",
+            Dialect::OpenAiResponses => Self::Responses(responses::Responses::new(target)),
         }
     }
 
@@ -56,13 +51,14 @@ impl Decoder {
         match self {
             Self::Anthropic(decoder) => decoder.take(&json),
             Self::Chat(decoder) => decoder.take(&json),
+            Self::Responses(decoder) => decoder.take(&json),
         }
     }
 
     /// The last events, if the answer may end here: at `[DONE]`, or where the server just closes after its last word.
     pub(crate) fn finish(&mut self) -> Option<Vec<ModelEvent>> {
         match self {
-            Self::Anthropic(_) => None,
+            Self::Anthropic(_) | Self::Responses(_) => None,
             Self::Chat(decoder) => decoder.finish(),
         }
     }

@@ -3,7 +3,7 @@
 use agentspine_gate::span::{Draft, Place};
 use serde_json::{Value, json};
 
-use super::{Page, with};
+use super::{Page, wire_id, with};
 use crate::conversation::{AssistantBlock, Conversation, Message, ToolResult, ToolSpec};
 use crate::spec::Target;
 
@@ -16,7 +16,7 @@ pub(super) fn render(target: &Target, conversation: &Conversation, placed: &[(Pl
     if !conversation.tools.is_empty() {
         head = with(head, "tools", conversation.tools.iter().map(tool).collect::<Vec<_>>());
     }
-    let mut page = Page::open(&head);
+    let mut page = Page::open(&head, "messages");
     for (n, (place, message)) in placed.iter().enumerate() {
         let role = if let Message::Assistant { .. } = message { "assistant" } else { "user" };
         let mut content = content(message);
@@ -62,11 +62,6 @@ fn block(block: &AssistantBlock) -> Option<Value> {
             Some(json!({ "type": "tool_use", "id": wire_id(id), "name": name, "input": input }))
         }
     }
-}
-
-/// Letters, digits, `_` and `-` only; other servers' ids (`functions.search:0`) hold more.
-fn wire_id(id: &str) -> String {
-    id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }
 
 /// A prompt-cache breakpoint. Two are used: the system prompt (with the tools before it) and the newest message.

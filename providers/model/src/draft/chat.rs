@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Page, arguments, with};
 use crate::conversation::{AssistantBlock, Conversation, Message, ToolResult, ToolSpec};
-use crate::spec::Target;
+use crate::spec::{Target, is_openai};
 
 /// Opens a span inside a string: a blank line, JSON-escaped.
 const BLANK_LINE: &str = r"\n\n";
@@ -18,7 +18,7 @@ pub(super) fn render(target: &Target, conversation: &Conversation, placed: &[(Pl
     if !conversation.tools.is_empty() {
         head = with(head, "tools", conversation.tools.iter().map(tool).collect::<Vec<_>>());
     }
-    let mut page = Page::open(&head);
+    let mut page = Page::open(&head, "messages");
     if !conversation.system.is_empty() {
         page.message(&json!({ "role": "system", "content": conversation.system }));
     }
@@ -39,11 +39,7 @@ pub(super) fn render(target: &Target, conversation: &Conversation, placed: &[(Pl
 
 /// OpenAI's own reasoning models refuse `max_tokens`; many compatible servers know nothing else.
 fn limit_field(target: &Target) -> &'static str {
-    if target.endpoint.starts_with("https://api.openai.com/") {
-        "max_completion_tokens"
-    } else {
-        "max_tokens"
-    }
+    if is_openai(target) { "max_completion_tokens" } else { "max_tokens" }
 }
 
 fn tool(tool: &ToolSpec) -> Value {

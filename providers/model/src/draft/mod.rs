@@ -4,6 +4,7 @@
 
 mod anthropic;
 mod chat;
+mod responses;
 
 use agentspine_gate::span::{Draft, Part, Place, Slot};
 use serde_json::Value;
@@ -20,6 +21,7 @@ pub fn draft(target: &Target, conversation: &Conversation, conversation_id: &str
     match target.dialect {
         Dialect::AnthropicMessages | Dialect::Demo => anthropic::render(target, conversation, &placed),
         Dialect::OpenAiChat => chat::render(target, conversation, &placed),
+        Dialect::OpenAiResponses => responses::render(target, conversation, &placed),
     }
 }
 
@@ -62,6 +64,11 @@ fn arguments(input: &Value) -> String {
     if let Value::String(text) = input { text.clone() } else { input.to_string() }
 }
 
+/// Letters, digits, `_` and `-` only, as vendors' own APIs want ids; other servers' (`functions.search:0`) hold more.
+fn wire_id(id: &str) -> String {
+    id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
 /// A JSON object with one more member, at its end.
 fn with(mut object: Value, member: &str, value: impl Into<Value>) -> Value {
     if let Some(members) = object.as_object_mut() {
@@ -78,11 +85,13 @@ struct Page {
 }
 
 impl Page {
-    /// Starts with every field but the messages.
-    fn open(head: &Value) -> Self {
+    /// Starts with every field but the messages, which stand last under this name.
+    fn open(head: &Value, messages: &str) -> Self {
         let mut body = head.to_string();
         body.pop();
-        body.push_str(r#","messages":["#);
+        for part in [r#",""#, messages, r#"":["#] {
+            body.push_str(part);
+        }
         Self { body, slots: Vec::new(), messages: 0 }
     }
 
@@ -100,7 +109,7 @@ impl Page {
     }
 
     fn slot_before(&mut self, closing: &str, place: Place, before: &'static str, after: &'static str) {
-        self.slots.push(Slot { place, at: self.before(closing), before, after });
+        self.slots.push(Slot { place, at: self.before(closing), before, after, wrap: None });
     }
 
     /// Puts JSON text before the closing bytes of the newest message.
@@ -110,6 +119,6 @@ impl Page {
 
     fn close(mut self) -> Draft {
         self.body.push_str("]}");
-        Draft { body: self.body.into_bytes(), slots: self.slots, present: Vec::new() }
+        Draft { body: self.body.into_bytes(), slots: self.slots, host_slots: Vec::new() }
     }
 }

@@ -4,7 +4,7 @@ use agentspine_gate::span::{Draft, Part, Place};
 use agentspine_model::{AssistantBlock, Dialect, Message, ToolResult, draft};
 use serde_json::{Value, json};
 
-use crate::{BOTH, conversation, says, target, user};
+use crate::{ALL, conversation, says, target, user};
 
 /// Nasty for JSON, for terminals and for whoever searches for the end of a string.
 const NASTY: &str = "a \"quoted\" \\ back\\slash\n\tnewline \u{1} \u{2028} 🌍 ]}\"}]}";
@@ -74,7 +74,7 @@ fn openai_itself_gets_its_own_name_for_the_limit() {
 
 #[test]
 fn every_human_message_has_one_slot_and_slots_ascend() {
-    for dialect in BOTH {
+    for dialect in ALL {
         let draft = draft_of(dialect, &long_talk());
         assert_eq!(draft.slots.len(), 3);
         assert!(draft.slots.is_sorted_by(|a, b| a.at < b.at));
@@ -83,7 +83,7 @@ fn every_human_message_has_one_slot_and_slots_ascend() {
 
 #[test]
 fn a_span_stands_after_its_human_text_and_its_removal_gives_the_draft_back() {
-    for dialect in BOTH {
+    for dialect in ALL {
         let draft = draft_of(dialect, &long_talk());
         for slot in 0..draft.slots.len() {
             let span = format!("<span {slot}> {NASTY}");
@@ -112,7 +112,9 @@ fn human(slot: usize) -> String {
 
 /// Whether some user message holds the human text directly followed by the span.
 fn stands_after(dialect: Dialect, body: &Value, human: &str, span: &str) -> bool {
-    let mut users = body["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "user");
+    let (messages, kind) =
+        if dialect == Dialect::OpenAiResponses { ("input", "input_text") } else { ("messages", "text") };
+    let mut users = body[messages].as_array().unwrap().iter().filter(|message| message["role"] == "user");
     users.any(|message| {
         if dialect == Dialect::OpenAiChat {
             return message["content"].as_str().unwrap().contains(&format!("{human}\n\n{span}"));
@@ -120,7 +122,7 @@ fn stands_after(dialect: Dialect, body: &Value, human: &str, span: &str) -> bool
         let blocks = message["content"].as_array().unwrap();
         blocks
             .windows(2)
-            .any(|pair| pair[0]["text"] == human && pair[1] == json!({ "type": "text", "text": span }))
+            .any(|pair| pair[0]["text"] == human && pair[1] == json!({ "type": kind, "text": span }))
     })
 }
 
@@ -148,7 +150,7 @@ fn places_follow_the_rule_and_leave_out_raw_blocks_blank_text_and_the_system_pro
         .then("assistant", &[Part::Text("Hello."), Part::ToolUse("c", r#"{"b":1,"a":2}"#)])
         .then("user", &[Part::ToolResult("c", "r")])
         .then("user", &[Part::Text("More")]);
-    for dialect in BOTH {
+    for dialect in ALL {
         let places: Vec<Place> = draft_of(dialect, &messages).slots.iter().map(|slot| slot.place).collect();
         assert_eq!(places, vec![first, last]);
     }
@@ -163,7 +165,7 @@ fn places_stay_as_the_conversation_grows_is_stored_and_changes_its_model() {
         let stored = serde_json::to_string(&talk[..length]).unwrap();
         let resumed: Vec<Message> = serde_json::from_str(&stored).unwrap();
         assert_eq!(resumed, talk[..length]);
-        for dialect in BOTH {
+        for dialect in ALL {
             let places: Vec<Place> =
                 draft_of(dialect, &resumed).slots.iter().map(|slot| slot.place).collect();
             assert_eq!(places, whole[..places.len()]);
@@ -195,7 +197,7 @@ fn a_growing_conversation_keeps_the_bytes_before_its_newest_message() {
 
 #[test]
 fn the_same_conversation_gives_the_same_bytes() {
-    for dialect in BOTH {
+    for dialect in ALL {
         assert_eq!(draft_of(dialect, &long_talk()).body, draft_of(dialect, &long_talk()).body);
     }
 }

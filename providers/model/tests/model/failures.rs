@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::fake_model::{Answer, End, FakeModel, chunk, named};
-use crate::{BOTH, KEY, call, client, drain, hasty, once, target, text_of};
+use crate::{ALL, KEY, call, client, drain, hasty, once, target, text_of};
 
 async fn error_of(dialect: Dialect, answer: Answer) -> ModelError {
     once(dialect, answer).await.1.expect("an error")
@@ -55,7 +55,7 @@ async fn every_error_envelope_becomes_one_readable_line() {
         (500, &long, &format!("{}…", "x".repeat(299))),
     ];
     for (status, body, message) in table {
-        for dialect in BOTH {
+        for dialect in ALL {
             let error = error_of(dialect, Answer::status(*status, &[], body)).await;
             assert_eq!(error.to_string(), format!("status {status}: {message}"), "{body}");
             assert_eq!((error.sent(), error.exit_code()), (Sent::Yes, 20));
@@ -185,7 +185,7 @@ async fn an_event_without_end_is_too_large() {
 
 #[tokio::test]
 async fn a_cut_stream_is_an_error_that_keeps_what_came() {
-    for dialect in BOTH {
+    for dialect in ALL {
         for end in [End::Clean, End::Reset] {
             let (events, error) = once(dialect, Answer::cut(&["half ", "an answer"], end)).await;
             assert_eq!(text_of(&events), "half an answer", "{dialect:?} {end:?}");
@@ -198,7 +198,7 @@ async fn a_cut_stream_is_an_error_that_keeps_what_came() {
 
 #[tokio::test]
 async fn silence_in_mid_stream_ends_it_and_closes_the_connection() {
-    for dialect in BOTH {
+    for dialect in ALL {
         let server = FakeModel::start([Answer::cut(&["half"], End::Hang)]).await;
         let client = hasty(|config, short| config.idle = short);
         let (_, error) = drain(call(&client, &target(dialect, server.base()), b"{}").await.unwrap()).await;
@@ -220,7 +220,7 @@ async fn no_response_head_in_time_leaves_open_whether_it_was_sent() {
 
 #[tokio::test]
 async fn a_dropped_reply_closes_the_connection() {
-    for dialect in BOTH {
+    for dialect in ALL {
         let server = FakeModel::start([Answer::cut(&["half"], End::Hang)]).await;
         let mut reply = call(&client(), &target(dialect, server.base()), b"{}").await.unwrap();
         assert_eq!(reply.next().await, Some(Ok(ModelEvent::Text("half".into()))));
@@ -320,7 +320,7 @@ impl Breaking {
 }
 
 /// Reads one request with the body `{}`.
-async fn read_request(socket: &mut tokio::net::TcpStream) {
+pub(crate) async fn read_request(socket: &mut tokio::net::TcpStream) {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n{}") {
         assert_ne!(socket.read_buf(&mut read).await.unwrap(), 0, "the request is whole");

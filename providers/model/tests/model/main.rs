@@ -8,6 +8,8 @@ mod demo;
 mod drafts;
 mod failures;
 mod quiet;
+mod relay;
+mod responses;
 mod specs;
 mod streams;
 
@@ -22,13 +24,14 @@ use fake_model::FakeModel;
 use serde_json::json;
 
 const KEY: &str = "sk-canary-0123456789";
-const BOTH: [Dialect; 2] = [Dialect::AnthropicMessages, Dialect::OpenAiChat];
+const ALL: [Dialect; 3] = [Dialect::AnthropicMessages, Dialect::OpenAiChat, Dialect::OpenAiResponses];
 
 /// A target at the fake server, with a key.
 fn target(dialect: Dialect, base: &str) -> Target {
     let path = match dialect {
         Dialect::AnthropicMessages => "/v1/messages",
         Dialect::OpenAiChat => "/v1/chat/completions",
+        Dialect::OpenAiResponses => "/v1/responses",
         Dialect::Demo => "",
     };
     let endpoint = if dialect == Dialect::Demo { "demo:".to_owned() } else { format!("{base}{path}") };

@@ -1,7 +1,7 @@
 //! What the client does not do: read the environment, print keys, ask anybody it was not told to ask.
 #![allow(clippy::disallowed_methods)]
 
-use agentspine_model::{Dialect, Found, HttpConfig, ModelClient, Promptless, Secret, Url};
+use agentspine_model::{Dialect, Found, HttpConfig, LocalServer, ModelClient, Secret, Url};
 use serde_json::json;
 
 use crate::fake_model::{Answer, FakeModel};
@@ -65,8 +65,8 @@ async fn local_servers_are_found_by_a_bare_get() {
     let found = |server: &FakeModel, name: &str| {
         Some(Found { base_url: server.base().into(), models: vec![name.into()] })
     };
-    assert_eq!(client.pass(Promptless::OllamaTags { port: tags.port() }).await, found(&tags, "qwen3:8b"));
-    assert_eq!(client.pass(Promptless::Models { port: models.port() }).await, found(&models, "gemma"));
+    assert_eq!(client.find(LocalServer::Ollama(tags.port())).await, found(&tags, "qwen3:8b"));
+    assert_eq!(client.find(LocalServer::Compatible(models.port())).await, found(&models, "gemma"));
     let first = found(&tags, "qwen3:8b").and_then(|found| found.first()).unwrap();
     assert_eq!(first, format!("chat:qwen3:8b@{}", tags.base()));
     for (server, path) in [(&tags, "/api/tags"), (&models, "/v1/models")] {
@@ -88,11 +88,11 @@ async fn what_is_no_such_server_is_not_found() {
     let server = FakeModel::start(answers).await;
     let client = patient();
     for _ in 0..4 {
-        assert_eq!(client.pass(Promptless::Models { port: server.port() }).await, None);
+        assert_eq!(client.find(LocalServer::Compatible(server.port())).await, None);
     }
     server.push(Answer::Hang);
     let hasty = crate::hasty(|config, short| config.probe = short);
-    assert_eq!(hasty.pass(Promptless::Models { port: server.port() }).await, None);
+    assert_eq!(hasty.find(LocalServer::Compatible(server.port())).await, None);
 }
 
 /// A client whose probe does not depend on how busy this machine is.

@@ -18,7 +18,6 @@ fn every_form_names_its_model_endpoint_and_key() {
             "https://api.anthropic.com/v1/messages",
             Some("ANTHROPIC_API_KEY"),
         ),
-        ("openai:gpt-x", chat, "gpt-x", "https://api.openai.com/v1/chat/completions", Some("OPENAI_API_KEY")),
         (
             "chat:qwen3:8b@http://127.0.0.1:11434",
             chat,
@@ -49,22 +48,49 @@ fn every_form_names_its_model_endpoint_and_key() {
             "https://gw.example/a/v1/messages",
             Some("AGENTSPINE_API_KEY"),
         ),
+    ];
+    table.into_iter().for_each(names);
+}
+
+#[test]
+fn openai_is_asked_through_responses_and_both_its_dialects_can_be_named_for_any_server() {
+    let (chat, responses) = (Dialect::OpenAiChat, Dialect::OpenAiResponses);
+    let table = [
+        ("openai:gpt-x", responses, "gpt-x", "https://api.openai.com/v1/responses", Some("OPENAI_API_KEY")),
+        ("responses:g@http://127.0.0.1:8080", responses, "g", "http://127.0.0.1:8080/v1/responses", None),
         (
-            "openai:c@https://API.openai.com",
+            "responses:a/b@https://gw.example/v1",
+            responses,
+            "a/b",
+            "https://gw.example/v1/responses",
+            Some("AGENTSPINE_API_KEY"),
+        ),
+        (
+            "chat:gpt-x@https://api.openai.com",
             chat,
-            "c",
+            "gpt-x",
             "https://api.openai.com/v1/chat/completions",
             Some("OPENAI_API_KEY"),
         ),
+        (
+            "openai:c@https://API.openai.com",
+            responses,
+            "c",
+            "https://api.openai.com/v1/responses",
+            Some("OPENAI_API_KEY"),
+        ),
     ];
-    for (text, dialect, model, endpoint, key) in table {
-        let spec = parse(text).unwrap();
-        assert_eq!(spec.needs_key(), key.is_some_and(|key| key != "AGENTSPINE_API_KEY"));
-        assert_eq!(
-            (spec.dialect(), spec.model(), spec.endpoint(), spec.key_variable()),
-            (dialect, model, endpoint, key)
-        );
-    }
+    table.into_iter().for_each(names);
+}
+
+/// One `--model` value: its dialect, model, endpoint and key variable.
+fn names((text, dialect, model, endpoint, key): (&str, Dialect, &str, &str, Option<&str>)) {
+    let spec = parse(text).unwrap();
+    assert_eq!(spec.needs_key(), key.is_some_and(|key| key != "AGENTSPINE_API_KEY"));
+    assert_eq!(
+        (spec.dialect(), spec.model(), spec.endpoint(), spec.key_variable()),
+        (dialect, model, endpoint, key)
+    );
 }
 
 #[test]
@@ -77,6 +103,7 @@ fn everything_else_is_refused_with_its_reason() {
         ("openai:a b", SpecError::Name),
         ("chat:a\u{1b}@http://127.0.0.1", SpecError::Name),
         ("chat:x", SpecError::NoBase),
+        ("responses:x", SpecError::NoBase),
         ("chat:x@127.0.0.1:8080", SpecError::NoBase),
         ("chat:x@ftp://127.0.0.1", SpecError::Base),
         ("chat:x@https://user:pw@h.example", SpecError::Base),

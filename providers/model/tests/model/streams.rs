@@ -4,13 +4,13 @@ use agentspine_model::{AssistantBlock, Dialect, Message, ModelEvent, StopReason,
 use serde_json::{Value, json};
 
 use crate::fake_model::{Answer, FakeModel, chunk, named};
-use crate::{BOTH, KEY, blocks_of, call, client, conversation, drain, once, target, text_of, user};
+use crate::{ALL, KEY, blocks_of, call, client, conversation, drain, once, target, text_of, user};
 
 const USAGE: Usage = Usage { input: 39, output: 5, cache_read: 30 };
 
 #[tokio::test]
 async fn every_dialect_streams_text_then_usage_then_stop() {
-    for dialect in BOTH {
+    for dialect in ALL {
         let (events, error) = once(dialect, Answer::text(&["Grüß", " dich", " 🌍"])).await;
         let text = |text: &str| ModelEvent::Text(text.into());
         let expected = vec![
@@ -27,7 +27,7 @@ async fn every_dialect_streams_text_then_usage_then_stop() {
 #[tokio::test]
 async fn exactly_the_admitted_bytes_arrive_with_the_headers_of_the_dialect() {
     let body = "{\"z\": 1 ,\n \"a\":\"\\u00e4 ä\"}  ".as_bytes();
-    for dialect in BOTH {
+    for dialect in ALL {
         let server = FakeModel::start([Answer::text(&["ok"])]).await;
         drain(call(&client(), &target(dialect, server.base()), body).await.unwrap()).await;
         let requests = server.requests();
@@ -48,7 +48,7 @@ async fn exactly_the_admitted_bytes_arrive_with_the_headers_of_the_dialect() {
 
 #[tokio::test]
 async fn a_tool_loop_goes_round_in_every_dialect() {
-    for dialect in BOTH {
+    for dialect in ALL {
         let input = json!({ "query": "tabs or spaces", "weight": 0.1, "limit": 5 });
         let server = FakeModel::start([
             Answer::tool("call-1", "memory_search", input.clone()),
@@ -74,6 +74,13 @@ async fn a_tool_loop_goes_round_in_every_dialect() {
         assert_eq!(second.slots[0].place, first.slots[0].place);
 
         let bodies: Vec<Value> = server.requests().iter().map(crate::fake_model::Recorded::json).collect();
+        if dialect == Dialect::OpenAiResponses {
+            let call = json!({ "type": "function_call", "call_id": "call-1", "name": "memory_search", "arguments": input.to_string() });
+            assert_eq!(bodies[1]["input"][1], call);
+            let result = json!({ "type": "function_call_output", "call_id": "call-1", "output": "tabs" });
+            assert_eq!(bodies[1]["input"][2], result);
+            continue;
+        }
         let messages = bodies[1]["messages"].as_array().unwrap();
         if dialect == Dialect::AnthropicMessages {
             let sent =
