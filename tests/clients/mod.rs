@@ -155,7 +155,8 @@ impl Desk {
         });
         self.home.write(".claude.json", &known.to_string());
         let program = env!("CARGO_BIN_EXE_agentspine");
-        let env = self.environment();
+        // Its title is nonessential traffic.
+        let env = self.environment().into_iter().filter(|(name, _)| !name.contains("NONESSENTIAL")).collect();
         Terminal::start(Start { program, args: &["run", "claude"], cwd: &project, env, size: (100, 40) })
     }
 
@@ -175,6 +176,9 @@ impl Desk {
             "tokens": { "id_token": token, "access_token": token, "refresh_token": "nobody", "account_id": "nobody" },
         });
         self.home.write(".codex/auth.json", &login.to_string());
+        // What it asks of the account beside the model; without an answer it waits long.
+        let aside = format!("chatgpt_base_url = \"{}/aside\"\n", self.api.base());
+        self.home.write(".codex/config.toml", &aside);
         self.codex_of(&["model_providers.scripted.requires_openai_auth=true"], args)
     }
 

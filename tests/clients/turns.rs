@@ -3,15 +3,16 @@
 
 use std::process::Stdio;
 
-use super::api::{Call, Say};
+use super::api::{Call, Say, Seen};
 use super::law::{law, said};
 use super::script::{no_note_is_told_twice, obliging, told_once};
 use super::{Desk, Road};
+use crate::support::law::Shown;
 use crate::support::live::Live;
 use serde_json::json;
 
 /// Kinds of the calls, in order of arrival.
-fn kinds(pairs: &[(super::api::Seen, crate::support::law::Shown)]) -> Vec<&str> {
+fn kinds(pairs: &[(Seen, Shown)]) -> Vec<&str> {
     pairs.iter().map(|(_, receipt)| receipt.text("kind")).collect()
 }
 
@@ -31,7 +32,8 @@ fn a_message_sent_while_claude_code_works_is_a_turn_of_its_own() {
     let talk = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
     let mut command = desk.claude_command(&[&talk[..], &["--allowedTools", "Bash"]].concat());
     let mut live = Live::start(command.stderr(Stdio::piped()));
-    let say = |text: &str| json!({ "type": "user", "message": { "role": "user", "content": text } }).to_string();
+    let say =
+        |text: &str| json!({ "type": "user", "message": { "role": "user", "content": text } }).to_string();
     live.send(&say("please wait for me"));
     live.until("toolu_scripted");
     live.send(&say("one more thing, sent meanwhile"));
@@ -120,7 +122,7 @@ fn an_older_model_gets_the_same_once() {
 fn a_compressed_body_of_codex_is_sent_on_plainly() {
     let Some(direct) = Desk::new(Road::Direct, obliging) else { return };
     direct.codex_with_account(&["hello"]);
-    let sent = direct.api.seen().into_iter().find(|seen| seen.is_prompt()).unwrap();
+    let sent = direct.api.seen().into_iter().find(Seen::is_prompt).unwrap();
     assert_eq!(sent.request.header("content-encoding"), Some("zstd"));
 
     let desk = Desk::new(Road::Spine, obliging).unwrap();
