@@ -325,7 +325,7 @@ fn an_api_that_is_away_is_502_and_no_block() {
 
 #[test]
 fn strangers_get_nothing_and_the_log_holds_no_content() {
-    let proxy = Proxy::start([Answer::text(&["aye"])]);
+    let proxy = Proxy::start([Answer::text(&["sure thing"])]);
     let (port, secret) = (proxy.port, &proxy.secret);
     for (lines, status) in [
         ("host: evil.example".to_owned(), 421),
@@ -353,7 +353,7 @@ fn strangers_get_nothing_and_the_log_holds_no_content() {
         assert!(lines.contains(told), "{told} in {lines}");
     }
     let log = lines + &read(proxy.home.path().join("said.log"));
-    for text in ["canary", "there", RULE, secret.as_str(), "aye"] {
+    for text in ["canary", "there", RULE, secret.as_str(), "sure thing"] {
         assert!(!log.contains(text), "{text} in {log}");
     }
 }

@@ -81,8 +81,14 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     Ok(Composed { plan, body, claims, span })
 }
 
-fn bind_document(doc: &Document, held: &Held, is_present: bool, injects: bool, known: bool) -> BoundDocument {
-    let earlier = held.documents.get(&doc.id).copied();
+fn bind_document(
+    doc: &Document,
+    held: &Held<'_>,
+    is_present: bool,
+    injects: bool,
+    known: bool,
+) -> BoundDocument {
+    let earlier = held.documents.get(doc.id.as_str()).copied();
     let same = earlier.filter(|(sha256, _)| *sha256 == doc.sha256);
     let state = match (is_present, same, injects, earlier) {
         (true, ..) => Delivery::Present,
@@ -140,7 +146,7 @@ fn known_conversation(
     ))
 }
 
-fn bind_remember(active: &[Active], held: &Held, injects: bool) -> Vec<BoundRemember> {
+fn bind_remember(active: &[Active], held: &Held<'_>, injects: bool) -> Vec<BoundRemember> {
     let bind = |entry: &Active| {
         let same = held.remember.get(&entry.id) == Some(&(entry.version, entry.checksum));
         let state = match (same, injects) {
@@ -249,7 +255,7 @@ fn additions<'a>(
     documents: &[BoundDocument],
     remember: &[BoundRemember],
     selection: &Selection<'a>,
-    held: &Held,
+    held: &Held<'_>,
     injects: bool,
 ) -> Additions<'a> {
     if !injects {
@@ -264,14 +270,14 @@ fn additions<'a>(
         documents: new_documents
             .map(|(document, _)| NewDocument {
                 document,
-                replaces: held.documents.contains_key(&document.id),
+                replaces: held.documents.contains_key(document.id.as_str()),
             })
             .collect(),
         withdrawn_documents: held
             .documents
             .keys()
-            .filter(|id| !current.contains(id.as_str()))
-            .cloned()
+            .filter(|id| !current.contains(**id))
+            .map(ToString::to_string)
             .collect(),
         remember: new_remember.map(|(entry, _)| entry).collect(),
         withdrawn_remember: held.remember.keys().filter(|id| !active(id)).map(ToString::to_string).collect(),

@@ -18,7 +18,7 @@ use crate::policy::{PolicyStore, Profile};
 use crate::recall::Outcome;
 use crate::receipt::claims::Claims;
 use crate::receipt::{Admitted, Consumed, Prepared, Receipt, VALIDITY_MS, canonical};
-use crate::recheck;
+use crate::recheck::{canonical_cwd, same, spoken, verify_presented, verify_unchanged};
 use crate::remember::{self, Active, RememberStore};
 use crate::seams::Seams;
 use crate::span::{Draft, Span};
@@ -342,7 +342,7 @@ impl Gate {
             "The Must-Remember entries changed",
         )?;
         let snapshot = self.snapshot(request, &composed.plan.bound.cwd, profile.as_ref())?;
-        recheck::verify_unchanged(&composed.plan.snapshot, &snapshot)?;
+        verify_unchanged(&composed.plan.snapshot, &snapshot)?;
         let budget = compose::budget(&composed.plan, &claims.documents)?;
         same(budget == claims.instruction_budget, Field::InstructionBudget, "The instruction budget changed")
     }
@@ -440,58 +440,6 @@ pub fn admit(receipt: Receipt<Consumed>, composed: Composed) -> Result<Admitted,
 fn claims_in(record: &ReceiptRecord) -> Option<Claims> {
     let claims = record.issued.as_ref()?.body.get("claims")?;
     serde_json::from_value(claims.clone()).ok()
-}
-
-/// Digest of the human text that a call carries or answers; a continuation's host may not know it.
-fn spoken(request: &TurnRequest) -> Option<Digest> {
-    let speaks = match request.kind {
-        CallKind::Turn => true,
-        CallKind::Continuation => !request.prompt.is_empty(),
-        CallKind::Subagent | CallKind::Side => false,
-    };
-    speaks.then(|| Digest::of(request.prompt.as_bytes()))
-}
-
-fn verify_presented(
-    claims: &Claims,
-    bound: &Bound,
-    request: &TurnRequest,
-    seams: &Seams,
-) -> Result<(), Refusal> {
-    same(spoken(request) == bound.prompt_digest, Field::Prompt, "The prompt is another one")?;
-    same(request.scope.session_id == claims.session_id, Field::Session, "The session is another one")?;
-    same(request.delivery_id == claims.delivery_id, Field::Delivery, "The delivery is another one")?;
-    let cwd = canonical_cwd(seams, &request.cwd)?;
-    same(
-        Digest::of(cwd.as_os_str().as_encoded_bytes()) == claims.cwd_digest,
-        Field::Cwd,
-        "The directory is another one",
-    )?;
-    let was = &bound.request;
-    let scope = request.identity == was.identity
-        && request.scope == was.scope
-        && request.host == was.host
-        && request.instruction_host == was.instruction_host
-        && request.kind == was.kind;
-    same(scope, Field::Scope, "Identity or scope is another one")
-}
-
-fn same(holds: bool, field: Field, what: &str) -> Result<(), Refusal> {
-    if holds {
-        return Ok(());
-    }
-    let advice = "Send again: everything is read and bound anew.";
-    Err(Refusal::new(Detail::Mismatch(field), format!("{what} since it was bound."), advice))
-}
-
-fn canonical_cwd(seams: &Seams, cwd: &Path) -> Result<std::path::PathBuf, Refusal> {
-    seams.fs.canonicalize(cwd).map_err(|error| {
-        Refusal::new(
-            Detail::Mismatch(Field::Cwd),
-            format!("The working directory cannot be used: {error}"),
-            "Start in an existing directory, or name one: agentspine chat --cwd DIR",
-        )
-    })
 }
 
 fn host_unbound() -> Refusal {

@@ -19,15 +19,15 @@ pub(crate) struct Replay<'a> {
 
 /// Newest version of everything earlier spans hold.
 #[derive(Default)]
-pub(crate) struct Held {
-    pub(crate) documents: BTreeMap<String, (Digest, ReceiptId)>,
-    pub(crate) remember: BTreeMap<Id, (u64, Digest)>,
-    pub(crate) items: BTreeSet<HeldItem>,
+pub(crate) struct Held<'a> {
+    pub(crate) documents: BTreeMap<&'a str, (Digest, ReceiptId)>,
+    pub(crate) remember: BTreeMap<&'a Id, (u64, Digest)>,
+    pub(crate) items: BTreeSet<HeldItem<'a>>,
 }
 
-impl Held {
+impl<'a> Held<'a> {
     /// Reads the replays in conversation order; later spans win.
-    pub(crate) fn read(replays: &[Replay<'_>]) -> Self {
+    pub(crate) fn read(replays: &'a [Replay<'_>]) -> Self {
         let mut held = Self::default();
         for replay in replays {
             held.absorb(&replay.claims);
@@ -35,23 +35,19 @@ impl Held {
         held
     }
 
-    fn absorb(&mut self, claims: &Claims) {
+    fn absorb(&mut self, claims: &'a Claims) {
         for id in &claims.withdrawn {
-            self.documents.remove(id);
+            self.documents.remove(id.as_str());
             self.remember.retain(|entry, _| entry.as_str() != id);
         }
         for doc in claims.documents.iter().filter(|doc| doc.state == Delivery::Injected) {
-            self.documents.insert(doc.id.clone(), (doc.sha256, claims.id));
+            self.documents.insert(&doc.id, (doc.sha256, claims.id));
         }
         for entry in claims.must_remember.iter().filter(|entry| entry.state == Delivery::Injected) {
-            self.remember.insert(entry.id.clone(), (entry.version, entry.checksum));
+            self.remember.insert(&entry.id, (entry.version, entry.checksum));
         }
         for provider in &claims.providers {
-            let keys = provider
-                .injected
-                .iter()
-                .map(|item| (provider.id.clone(), item.id.clone(), item.revision.clone()));
-            self.items.extend(keys);
+            self.items.extend(provider.injected.iter().map(|item| (&provider.id, &item.id, &item.revision)));
         }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) const REQUIRED_RECALL_BYTES_MAX: usize = 256 * 1024;
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// Provider, item id and revision of an item that an earlier span holds.
-pub(crate) type HeldItem = (Id, Id, Id);
+pub(crate) type HeldItem<'a> = (&'a Id, &'a Id, &'a Id);
 
 /// What became of the items of all providers, by provider.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Selection<'a> {
 pub(crate) fn select<'a>(
     pairs: &[(&'a Planned, &'a Outcome)],
     budget: RecallBudget,
-    held: &BTreeSet<HeldItem>,
+    held: &BTreeSet<HeldItem<'_>>,
 ) -> Result<Selection<'a>, Refusal> {
     let mut choice = Chooser { selection: Selection::default(), held, seen: BTreeSet::new() };
     let mut required_bytes = 0;
@@ -65,14 +65,14 @@ pub(crate) fn select<'a>(
 
 struct Chooser<'a, 'h> {
     selection: Selection<'a>,
-    held: &'h BTreeSet<HeldItem>,
+    held: &'h BTreeSet<HeldItem<'h>>,
     seen: BTreeSet<String>,
 }
 
 impl<'a> Chooser<'a, '_> {
     /// Whether the item is new to the conversation and, unless required, to this briefing; sorts it away if not.
     fn fresh(&mut self, provider: &'a Id, item: &'a Item, required: bool) -> bool {
-        if self.held.contains(&(provider.clone(), item.id.clone(), item.revision.clone())) {
+        if self.held.contains(&(provider, &item.id, &item.revision)) {
             self.selection.replayed.push((provider, item));
             return false;
         }

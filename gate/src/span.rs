@@ -146,8 +146,9 @@ impl Draft {
 
 /// JSON string content of `text`, without the quotes.
 fn escape_into(out: &mut Vec<u8>, text: &str) -> Result<(), SpliceError> {
-    let quoted = serde_json::to_string(text).map_err(|_| SpliceError)?;
-    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).ok_or(SpliceError)?;
-    out.extend_from_slice(inner.as_bytes());
+    let quote = out.len();
+    serde_json::to_writer(&mut *out, text).map_err(|_| SpliceError)?;
+    out.pop();
+    out.remove(quote);
     Ok(())
 }

@@ -136,36 +136,10 @@ fn every_flipped_bit_and_every_other_length_of_signed_claims_is_refused() {
 }
 
 #[test]
-fn only_the_canonical_bytes_of_a_value_are_parsed() {
-    let good: &[u8] = r#"{"a":[1,"é",null],"b":{"c":true}}"#.as_bytes();
-    assert_eq!(canonical::to_bytes(&canonical::parse(good).unwrap()).unwrap(), good);
-    let bad = [
-        "",
-        " ",
-        "{",
-        r#"{"b":1,"a":2}"#,
-        r#"{"a":1,"a":1}"#,
-        r#"{"a":1,"a":2}"#,
-        r#"{"a": 1}"#,
-        "{\"a\":1}\n",
-        r#"{"a":1}{}"#,
-        r#"{"a":"\u0061"}"#,
-        r#"{"a":"\/"}"#,
-        r#"{"a":1.0}"#,
-        r#"{"a":1e0}"#,
-        r#"{"a":-0}"#,
-        r#"{"a":01}"#,
-        r#"{"a":9007199254740993}"#,
-        r#"{"a":NaN}"#,
-        r#"{"a":"\ud800"}"#,
-        "\u{feff}{}",
-        r"[1,]",
-    ];
-    for text in bad {
-        assert!(canonical::parse(text.as_bytes()).is_err(), "{text}");
-    }
+fn a_value_has_one_form_and_an_integer_no_double_can_hold_has_none() {
+    let value: Value = serde_json::from_str("{\"b\": {\"c\": true}, \"a\": [1.0, \"\\u00e9\", -0]}").unwrap();
+    assert_eq!(canonical::to_bytes(&value).unwrap(), r#"{"a":[1,"é",0],"b":{"c":true}}"#.as_bytes());
     assert_eq!(canonical::to_bytes(&u64::MAX), Err(canonical::CanonicalError::Integer));
-    assert!(canonical::parse("[".repeat(10_000).as_bytes()).is_err());
 }
 
 #[test]

@@ -65,7 +65,7 @@ mod tests {
     fn a_log_never_outgrows_two_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("proxy.log");
-        let line = [b'x'; 64 * 1024];
+        let line = vec![b'x'; 64 * 1024];
         for _ in 0..3 {
             let mut log = LogFile::open(path.clone()).unwrap();
             for _ in 0..20 {

@@ -26,7 +26,8 @@ fn claude_code_in_a_terminal_has_a_receipt_for_its_title_too() {
     assert_eq!(left.code, 0);
 
     let pairs = law(&desk);
-    let (side, told): (Vec<_>, Vec<_>) = pairs.iter().partition(|(_, receipt)| receipt.text("kind") == "side");
+    let (side, told): (Vec<_>, Vec<_>) =
+        pairs.iter().partition(|(_, receipt)| receipt.text("kind") == "side");
     let kinds: Vec<&str> = told.iter().map(|(_, receipt)| receipt.text("kind")).collect();
     assert_eq!(kinds, ["turn", "turn", "continuation"]);
     for (seen, _) in &told {

@@ -2,7 +2,8 @@
 //!
 //! Map: `claude` and `codex` know each host's hierarchy, `settings` and `codex_config` what its own settings change;
 //! `rules` walks rule trees, `imports` finds `@path`, `render` says what the host makes of a file; `lazy` adds what it
-//! loads later; `walk` locates, reads and lists; `refuse` words the refusals; `id` names; `project` finds the checkout.
+//! loads later; `present` finds them in a host's own request;
+//! `walk` locates, reads and lists; `refuse` words the refusals; `id` names; `project` finds the checkout.
 //! Invariants: order is the host's (rule trees: sorted by bytes); a document is read once and only below the directory
 //! it is found in; what cannot be read safely refuses the turn, what the host leaves out is listed with its reason.
 

@@ -1,4 +1,4 @@
-//! The one encoding of a JSON value: RFC 8785, and the strict parse that accepts nothing else.
+//! The one encoding of a JSON value: RFC 8785.
 //!
 //! Invariant: two different values never have the same canonical bytes. RFC 8785 writes numbers as IEEE doubles, so an
 //! integer beyond 2^53 - 1 is refused instead of rounded onto its neighbour.
@@ -6,26 +6,23 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// Longest canonical text that is parsed, bytes.
+/// Longest canonical text, bytes.
 pub const CANONICAL_BYTES_MAX: usize = 1024 * 1024;
 /// Largest integer whose double names no other integer, 2^53 - 1.
 const INTEGER_MAX: u64 = (1 << 53) - 1;
 
-/// Why a value has no canonical form, or bytes are not one.
+/// Why a value has no canonical form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CanonicalError {
     /// More bytes than [`CANONICAL_BYTES_MAX`].
     #[error("longer than {CANONICAL_BYTES_MAX} bytes")]
     TooLong,
-    /// Not JSON, or not JSON that can be written: a repeated name, a number that is none.
+    /// Not JSON that can be written.
     #[error("not a JSON value")]
     NotJson,
     /// An integer that a double cannot tell from its neighbour.
     #[error("an integer beyond 2^53 - 1")]
     Integer,
-    /// JSON, but not in its one encoding: order, spaces, escapes, a repeated name, trailing bytes.
-    #[error("not the canonical form")]
-    NotCanonical,
 }
 
 /// The RFC 8785 bytes of a value.
@@ -40,16 +37,6 @@ pub(crate) fn of_value(value: &Value) -> Result<Vec<u8>, CanonicalError> {
     }
     let bytes = serde_json_canonicalizer::to_vec(value).map_err(|_| CanonicalError::NotJson)?;
     if bytes.len() > CANONICAL_BYTES_MAX { Err(CanonicalError::TooLong) } else { Ok(bytes) }
-}
-
-/// Parses bytes that are the canonical form of a value, and no others.
-pub fn parse(bytes: &[u8]) -> Result<Value, CanonicalError> {
-    if bytes.len() > CANONICAL_BYTES_MAX {
-        return Err(CanonicalError::TooLong);
-    }
-    let value: Value = serde_json::from_slice(bytes).map_err(|_| CanonicalError::NotJson)?;
-    // A repeated name keeps one of its values, so it cannot come back as the same bytes either.
-    if of_value(&value)? == bytes { Ok(value) } else { Err(CanonicalError::NotCanonical) }
 }
 
 /// Whether every integer in the value survives as a double. Depth is bounded by the parser's limit of 128.

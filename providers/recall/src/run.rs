@@ -1,16 +1,16 @@
 //! All planned providers at once.
 
-use std::collections::BTreeMap;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use agentspine_gate::Detail;
 use agentspine_gate::policy::Adapter;
 use agentspine_gate::recall::{Answer, Outcome, Planned, ProviderFailure};
 use agentspine_memory::Ledger;
-use tokio::task::JoinSet;
 
 use crate::cancel::Cancelled;
 use crate::command::Commands;
@@ -59,21 +59,24 @@ impl Providers {
 ///
 /// Each has its own deadline. When this returns, no process it started is alive; when it is dropped, they end at once.
 pub async fn run(planned: Vec<Planned>, providers: &Providers, cancelled: Cancelled) -> Vec<Outcome> {
-    let mut tasks = JoinSet::new();
-    let mut unfinished = BTreeMap::new();
-    for (at, planned) in planned.into_iter().enumerate() {
-        unfinished.insert(at, broken(&planned));
-        let asking = timed(planned, providers, cancelled.clone());
-        tasks.spawn(async move { (at, asking.await) });
-    }
-    let mut outcomes = BTreeMap::new();
-    while let Some(done) = tasks.join_next().await {
-        if let Ok((at, outcome)) = done {
-            outcomes.insert(at, outcome);
+    let mut outcomes: Vec<Outcome> = planned.iter().map(broken).collect();
+    let ask = |planned| Some(Box::pin(timed(planned, providers, cancelled.clone())));
+    let mut running: Vec<_> = planned.into_iter().map(ask).collect();
+    // All in this task: a task each would cost every call a few wake-ups of other threads.
+    std::future::poll_fn(|context| {
+        for (asking, outcome) in running.iter_mut().zip(&mut outcomes) {
+            let Some(future) = asking else { continue };
+            match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+                Ok(Poll::Pending) => continue,
+                Ok(Poll::Ready(done)) => *outcome = done,
+                Err(_) => {}
+            }
+            *asking = None;
         }
-    }
-    unfinished.extend(outcomes);
-    unfinished.into_values().collect()
+        if running.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outcomes
 }
 
 fn timed(

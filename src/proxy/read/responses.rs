@@ -139,6 +139,8 @@ fn item<'a>(
             (Class::Model, Some(Piece::ToolUse(call_id.unwrap_or_default(), input)))
         }
         "reasoning" => (Class::Model, None),
+        // The client's settings, which come and go.
+        "additional_tools" | "configuration_update" => (Class::Aside, None),
         "compaction_trigger" => (Class::CompactionTrigger, None),
         output if output.ends_with("_output") => {
             (Class::Output, Some(Piece::ToolResult(call_id.unwrap_or_default())))

@@ -33,7 +33,7 @@ use super::reply::{End, Outcome};
 
 pub(super) const SECRET: &str = "0123456789abcdef0123456789abcdef";
 /// Nothing here takes this long; what does has failed.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 pub(super) async fn within<T>(what: &str, waiting: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, waiting).await.unwrap_or_else(|_| panic!("waited too long for {what}"))

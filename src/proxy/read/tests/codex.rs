@@ -148,8 +148,24 @@ fn the_first_call_of_a_new_window_is_a_turn_with_what_is_new_in_it() {
     let sealed = json!({ "type": "compaction", "encrypted_content": "x" });
     let asked = ask_in(1, &user_turn, &[user(&["first"]), sealed, user(&["next"])]);
     assert_eq!(told(&asked), ("t:1", Sort::Afresh, "next"));
+    // The same in the middle of a turn: nothing follows the seal.
+    let sealed = json!({ "type": "compaction", "encrypted_content": "x" });
+    let asked = ask_in(1, &user_turn, &[user(&["old"]), context(), user(&["running"]), sealed]);
+    assert_eq!((told(&asked), asked.draft.slots.len()), (("t:1", Sort::Afresh, "running"), 2));
     let later = [&next[..], &[call("c"), output("c")]].concat();
     assert_eq!(ask_in(1, &user_turn, &later).sort, Sort::Continuation);
+}
+
+#[test]
+fn the_client_s_settings_among_the_items_change_nothing() {
+    let tools = json!({ "type": "additional_tools", "id": "at_1", "role": "developer", "tools": [] });
+    let update = json!({ "type": "configuration_update" });
+    let plain = turn(&[context(), user(&["do it"]), assistant("x"), user(&["next"])]);
+    let set =
+        turn(&[tools, context(), user(&["do it"]), update.clone(), assistant("x"), user(&["next"]), update]);
+    assert_eq!(told(&set), ("t:0", Sort::Human, "next"));
+    let places = |asked: &Asked| asked.draft.slots.iter().map(|slot| slot.place).collect::<Vec<_>>();
+    assert_eq!(places(&set), places(&plain));
 }
 
 #[test]
