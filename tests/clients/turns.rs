@@ -9,7 +9,7 @@ use super::script::{no_note_is_told_twice, obliging, told_once};
 use super::{Desk, Road};
 use crate::support::law::Shown;
 use crate::support::live::Live;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Kinds of the calls, in order of arrival.
 fn kinds(pairs: &[(Seen, Shown)]) -> Vec<&str> {
@@ -51,6 +51,39 @@ fn a_message_sent_while_claude_code_works_is_a_turn_of_its_own() {
     for (seen, _) in &pairs {
         told_once(seen, &[rule], "the rule");
     }
+}
+
+#[test]
+fn a_conversation_that_goes_back_keeps_what_it_was_told_up_to_there() {
+    let Some(desk) = Desk::new(Road::Spine, obliging) else { return };
+    let rule = desk.inject("claude");
+    desk.claude(&["-p", "first of all"]);
+    let session = desk.api.prompts()[0].request.header("x-claude-code-session-id").unwrap().to_owned();
+    let answer = last_answer(&desk);
+    desk.claude(&["-p", "--continue", "secondly"]);
+    let run = desk.claude(&["-p", "--resume", &session, "--resume-session-at", &answer, "or rather this"]);
+    desk.dump("claude-rewound");
+    assert_eq!(run.out.trim(), "Understood, and noted.", "{run:?}");
+    let pairs = law(&desk);
+    assert_eq!(kinds(&pairs), ["turn", "turn", "turn"]);
+    assert_eq!(desk.api.broken(), Vec::<String>::new());
+    no_note_is_told_twice(&desk.api.prompts());
+    for (seen, _) in &pairs {
+        told_once(seen, &[rule], "the rule");
+    }
+    assert_eq!(said(&pairs[2].0, "secondly"), 0, "it did go back");
+    assert_eq!(said(&pairs[2].0, "Note number 2."), 0);
+}
+
+/// Id of the newest answer in the client's own transcript.
+fn last_answer(desk: &Desk) -> String {
+    let folders = std::fs::read_dir(desk.home.path().join(".claude/projects")).unwrap();
+    let mut files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+    let file = files.find(|file| file.as_ref().unwrap().path().extension().is_some_and(|ext| ext == "jsonl"));
+    let transcript = std::fs::read_to_string(file.unwrap().unwrap().path()).unwrap();
+    let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let answer = lines.rev().find(|line| line["type"] == "assistant").unwrap();
+    answer["uuid"].as_str().unwrap().to_owned()
 }
 
 #[test]
