@@ -171,3 +171,45 @@ fn a_compressed_body_of_codex_is_sent_on_plainly() {
         told_once(seen, &[rule, "Agents of every kind read this."], "rule and document");
     }
 }
+
+/// Starts an agent with so much of the conversation, waits for it, and says so.
+fn leads(call: &Call, turns: &str) -> Say {
+    let items = call.body["input"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let done = items.iter().filter(|item| item["type"] == "function_call_output").count();
+    match (call.newest().contains("start an agent"), done) {
+        (true, 0) => Say::Tool(
+            "collaboration.spawn_agent",
+            json!({ "task_name": "greeter", "message": "Say hello to everybody.", "fork_turns": turns }),
+        ),
+        (true, 1) => Say::Tool("collaboration.wait_agent", json!({})),
+        _ => Say::text("Understood, and noted."),
+    }
+}
+
+/// The lead's conversation and its agent's, each told everything once.
+fn agent_is_told_once(turns: &'static str) {
+    let Some(desk) = Desk::new(Road::Spine, move |call| leads(call, turns)) else { return };
+    let rule = desk.inject("codex");
+    desk.home.write("src/project/AGENTS.md", "Agents of every kind read this.\n");
+    let run = desk.codex(&["please start an agent"]);
+    desk.dump(&format!("codex-agent-{turns}"));
+    assert_eq!((run.code, desk.api.broken()), (0, Vec::new()), "{run:?}");
+    let pairs = law(&desk);
+    // The agent asks while its lead waits.
+    let mut kinds = kinds(&pairs);
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["continuation", "continuation", "subagent", "turn"]);
+    for (seen, _) in &pairs {
+        told_once(seen, &[rule, "Agents of every kind read this."], "rule and document");
+    }
+}
+
+#[test]
+fn an_agent_that_codex_starts_is_told_everything_once() {
+    agent_is_told_once("none");
+}
+
+#[test]
+fn an_agent_that_codex_starts_with_the_whole_conversation_is_told_everything_once() {
+    agent_is_told_once("all");
+}
