@@ -12,9 +12,11 @@ mod script;
 mod turns;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Once;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
@@ -47,10 +49,13 @@ pub struct Desk {
 
 /// The clients' folder; without one, says so on the terminal, and the test is over.
 pub fn clients() -> Option<PathBuf> {
+    static SAID: Once = Once::new();
     let Some(folder) = variable(WHERE) else {
-        // Past the test harness, which would keep it to itself.
-        let message = "skipped: no real clients here; `tests/clients/run.sh` fetches and runs them\n";
-        std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()).unwrap();
+        SAID.call_once(|| {
+            // Past the test harness, which would keep it to itself.
+            let message = "\nskipped: no real clients here; `tests/clients/run.sh` fetches and runs them\n";
+            std::io::stderr().write_all(message.as_bytes()).unwrap();
+        });
         return None;
     };
     let folder = PathBuf::from(folder);
