@@ -135,10 +135,14 @@ impl Desk {
         }
     }
 
+    /// The process that serves this home, and no other that has got its number since.
     fn proxy(&self) -> Option<Pid> {
         let notice = std::fs::read(self.home.state().join("run/proxy.lock")).ok()?;
         let notice: Value = serde_json::from_slice(&notice).ok()?;
-        Pid::from_raw(i32::try_from(notice["pid"].as_i64()?).ok()?)
+        let pid = Pid::from_raw(i32::try_from(notice["pid"].as_i64()?).ok()?)?;
+        let environment = std::fs::read_to_string(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok()?;
+        let home = format!("HOME={}", self.home.path().display());
+        environment.split('\0').any(|variable| variable == home).then_some(pid)
     }
 
     /// Claude Code in the project.
