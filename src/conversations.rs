@@ -13,6 +13,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use agentspine_gate::span::Span;
@@ -100,13 +101,36 @@ impl Durability {
     }
 }
 
+/// Where the file stood when it was opened. What is written to a file that has lost its name is lost with the process.
+struct Place {
+    path: PathBuf,
+    file: (u64, u64),
+}
+
+impl Place {
+    fn of(path: &Path) -> Result<Self> {
+        Ok(Self { path: path.to_owned(), file: Self::file_at(path)? })
+    }
+
+    fn file_at(path: &Path) -> Result<(u64, u64)> {
+        let meta = path.symlink_metadata().map_err(|cause| ConversationsError::File(cause.kind()))?;
+        Ok((meta.dev(), meta.ino()))
+    }
+
+    fn is_still_there(&self) -> Result<()> {
+        let same = Self::file_at(&self.path).is_ok_and(|file| file == self.file);
+        if same { Ok(()) } else { Err(ConversationsError::Vanished) }
+    }
+}
+
 /// The store.
-pub(crate) struct Conversations(Connection);
+pub(crate) struct Conversations(Connection, Place);
 
 impl Conversations {
     /// Opens or creates the file, 0600, in an existing private directory.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        schema::open(path).map(Self)
+        let connection = schema::open(path)?;
+        Ok(Self(connection, Place::of(path)?))
     }
 
     /// Starts a session.
@@ -176,6 +200,22 @@ impl Conversations {
             spans.push(rows::span(row)?);
         }
         Ok(spans)
+    }
+
+    /// Takes the spans of another conversation along into this one, durable when it returns.
+    pub(crate) fn copy_spans(&mut self, session: &Id, spans: &[Span], at: i64) -> Result<()> {
+        self.write(|tx| spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at)))
+    }
+
+    /// The conversations that a client of this directory may have forked a new one from: those with spans, newest first.
+    pub(crate) fn forkable(&self, from: &NewSession, limit: u32) -> Result<Vec<Id>> {
+        let sql = "SELECT id FROM session WHERE cwd = ?1 AND host = ?2 AND id <> ?3 \
+             AND EXISTS (SELECT 1 FROM span WHERE session_id = id) ORDER BY created_at DESC LIMIT ?4";
+        let cwd = from.cwd.to_str().ok_or(ConversationsError::CwdNotUtf8)?;
+        let values = params![cwd, from.host.as_str(), from.id.as_str(), limit];
+        let mut statement = self.0.prepare_cached(sql)?;
+        let found = statement.query_map(values, |row| row.get::<_, String>(0))?;
+        found.map(|id| rows::id(id?)).collect()
     }
 
     /// Erases the spans of other programs' conversations that were not used since; how many. Our own chats keep what was
@@ -294,6 +334,7 @@ impl Conversations {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
+        self.1.is_still_there()?;
         self.0.pragma_update(None, "synchronous", durability.level())?;
         let tx = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let done = work(&tx)?;

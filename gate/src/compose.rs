@@ -59,8 +59,7 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     let held = Held::read(&inputs.replays);
     let injects = plan.injects();
     let known = !inputs.replays.is_empty() || inputs.parent.is_some();
-    let slot = inputs.draft.host_slot.as_deref();
-    let present = slot.map(|slot| instructions::present(&plan.snapshot, slot)).unwrap_or_default();
+    let present = instructions::present(&plan.snapshot, &inputs.draft.host_slots);
     let bind = |doc: &Document| bind_document(doc, &held, present.contains(&doc.id), injects, known);
     let documents: Vec<BoundDocument> = plan.snapshot.documents.iter().map(bind).collect();
     let remember = bind_remember(&plan.active, &held, injects);

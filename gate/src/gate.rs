@@ -375,6 +375,14 @@ impl Gate {
         self.refuse(id, request, why)
     }
 
+    /// Records a refusal of a call that never came to be bound, such as one whose conversation cannot be opened.
+    pub fn turn_away(&mut self, request: &TurnRequest, why: Refusal) -> Refusal {
+        match self.draw_id() {
+            Ok(id) => self.refuse(id, request, why),
+            Err(_) => why,
+        }
+    }
+
     /// The journal, for listing and verifying receipts.
     pub fn vault(&mut self) -> &mut Vault {
         &mut self.vault

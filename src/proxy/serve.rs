@@ -6,19 +6,20 @@ use std::time::Duration;
 use agentspine_gate::ids::hex;
 use agentspine_gate::instructions::project_id;
 use agentspine_gate::os_fs::OsFs;
-use agentspine_gate::turn::{CallKind, Scope, TurnRequest};
-use agentspine_gate::{Detail, Digest, Id, Refusal};
+use agentspine_gate::turn::{CallKind, InstructionHost, Scope, TurnRequest};
+use agentspine_gate::{Detail, Digest, Id, ReceiptId, Refusal};
 use agentspine_model::{ModelClient, Passed, Relayed, Sent};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
+use super::fork::{self, Source};
 use super::read::{self, Asked};
 use super::reply::Outcome;
 use super::settle::Settle;
-use super::thread::{Before, Thread, Threads};
+use super::thread::{Attempt, Before, Thread, Threads};
 use super::upstream::Onward;
-use super::workspaces::{Registry, Workspace};
+use super::workspaces::{Binding, Registry, Workspace};
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
 use crate::conversations::{NewSession, SPAN_UNUSED_MS_MAX};
@@ -49,7 +50,8 @@ impl Behind for Arc<House> {
 
     async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
         let Inbound { path, query, headers, body } = inbound;
-        let asked = match read::read(workspace.binding.host, path, &headers, &body) {
+        let source = Source { client: workspace.binding.host, path, headers: headers.clone() };
+        let asked = match read::read(source.client, path, &headers, &body) {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
@@ -57,7 +59,7 @@ impl Behind for Arc<House> {
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
-        let (passed, settle) = match self.preflight(&workspace, asked, endpoint).await {
+        let (passed, settle) = match self.preflight(&workspace, asked, source, endpoint).await {
             Ok(passed) => passed,
             Err(refusal) => return Outgoing::Blocked(refusal),
         };
@@ -125,6 +127,7 @@ impl House {
         self: &Arc<Self>,
         workspace: &Arc<Workspace>,
         asked: Asked,
+        source: Source,
         endpoint: String,
     ) -> Result<(turn::Passed, Settle), Refusal> {
         let (reply, answer) = oneshot::channel();
@@ -132,7 +135,7 @@ impl House {
         let cancel = guard.0.clone();
         let (house, workspace) = (Arc::clone(self), Arc::clone(workspace));
         tokio::spawn(async move {
-            let done = house.walk(&workspace, asked, endpoint, &cancel).await;
+            let done = house.walk(&workspace, asked, source, endpoint, &cancel).await;
             if let Err(Ok((_, settle))) = reply.send(done) {
                 settle.not_sent();
             }
@@ -140,79 +143,99 @@ impl House {
         answer.await.unwrap_or_else(|_| Err(cancelled()))
     }
 
+    /// A client that repeats a refused request at once is told the same again.
     async fn walk(
         &self,
         workspace: &Workspace,
         asked: Asked,
+        source: Source,
         endpoint: String,
         cancel: &Cancel,
     ) -> Result<(turn::Passed, Settle), Refusal> {
-        let (kind, sort) = (asked.sort.kind(), asked.sort.as_str());
-        let body = Digest::of(&asked.draft.body);
-        let (scope, before, delivery_id) = self.enter(workspace, &asked, body).await?;
-        let session = scope.session_id.clone();
-        if let Some(refusal) = self.threads(|threads| threads.just_refused(&session, body)) {
+        let attempt = Attempt {
+            workspace: Digest::of(workspace.secret.expose().as_bytes()),
+            conversation: asked.conversation.clone(),
+            body: Digest::of(&asked.draft.body),
+        };
+        if let Some(refusal) = self.threads(|threads| threads.just_refused(&attempt)) {
             return Err(refusal);
         }
-        let binding = &workspace.binding;
-        let request = TurnRequest {
-            identity: binding.identity.clone(),
-            host: binding.host,
-            instruction_host: Some(binding.instruction_host),
-            homes: binding.homes.clone(),
-            scope,
-            cwd: binding.dir.clone(),
-            delivery_id,
-            kind,
-            prompt: asked.prompt,
-            parent: before.parent.filter(|_| kind == CallKind::Continuation),
-            retry_of: before.retry_of,
-            injection: workspace.injection,
-            client_body_digest: body,
-            endpoint,
-            model: asked.model,
-        };
-        let event = move |receipt| LogEvent::Call { receipt, call: kind, sort: sort.to_owned(), body };
-        let call = Call { request, draft: asked.draft, event: Box::new(event) };
-        match turn::walk(&self.rooms, call, &|_| {}, cancel).await {
-            Ok(passed) => {
-                self.threads(|threads| threads.passed(&session, passed.claims.id, kind, body));
-                let settle = Settle::new(Arc::clone(&self.rooms), passed.claims.id);
-                Ok((passed, settle))
-            }
-            Err(Stopped::Refused(refusal)) => {
-                self.threads(|threads| threads.refused(&session, body, &refusal));
+        match self.walk_anew(workspace, asked, source, endpoint, cancel).await {
+            Ok(passed) => Ok(passed),
+            Err(Stopped::Refused(mut refusal)) => {
+                // A gate that could not even be opened gave it no id.
+                refusal.receipt = refusal.receipt.or_else(random_id);
+                self.threads(|threads| threads.refused(attempt, &refusal));
                 Err(refusal)
             }
             Err(Stopped::Cancelled) => Err(cancelled()),
         }
     }
 
-    /// Where the call belongs, what it follows, and its delivery, which never comes from the client: 128 random bits. A
-    /// conversation seen for the first time is started.
-    async fn enter(
+    async fn walk_anew(
         &self,
         workspace: &Workspace,
-        asked: &Asked,
-        body: Digest,
-    ) -> Result<(Scope, Before, Id), Refusal> {
+        asked: Asked,
+        source: Source,
+        endpoint: String,
+        cancel: &Cancel,
+    ) -> Result<(turn::Passed, Settle), Stopped> {
+        let (kind, sort) = (asked.sort.kind(), asked.sort.as_str());
+        let body = Digest::of(&asked.draft.body);
         let binding = &workspace.binding;
-        let project_id = project_id(&OsFs, &binding.dir);
-        let mut new = NewSession {
-            id: asked.conversation.clone(),
-            created_at: 0,
-            project_id: project_id.clone(),
-            cwd: binding.dir.clone(),
+        let mut request = TurnRequest {
+            identity: binding.identity.clone(),
             host: binding.host,
-            instruction_host: binding.instruction_host,
+            instruction_host: Some(binding.instruction_host),
+            homes: binding.homes.clone(),
+            scope: scope(binding, &asked.conversation),
+            cwd: binding.dir.clone(),
+            // Replaced by one that was drawn before anything is bound.
+            delivery_id: asked.conversation,
+            kind,
+            prompt: asked.prompt,
+            parent: None,
+            retry_of: None,
+            injection: workspace.injection,
+            client_body_digest: body,
+            endpoint,
+            model: asked.model,
         };
+        let (session, delivery) = self.enter(&request).await?;
+        let before = self.before(&session, body).await?;
+        request.scope.session_id = session.clone();
+        request.delivery_id = delivery;
+        request.parent = before.parent.filter(|_| kind == CallKind::Continuation);
+        request.retry_of = before.retry_of;
+        if before.is_first && asked.draft.slots.len() > 1 {
+            let (request, draft) = (request.clone(), asked.draft.clone());
+            self.rooms.desk.ask(move |at| fork::adopt(at, &request, &draft, &source)).await?;
+        }
+        let event = move |receipt| LogEvent::Call { receipt, call: kind, sort: sort.to_owned(), body };
+        let call = Call { request, draft: asked.draft, event: Box::new(event) };
+        let passed = turn::walk(&self.rooms, call, &|_| {}, cancel).await?;
+        self.threads(|threads| threads.passed(&session, passed.claims.id, kind, body));
+        let settle = Settle::new(Arc::clone(&self.rooms), passed.claims.id);
+        Ok((passed, settle))
+    }
+
+    /// Where the call belongs, and its delivery, which never comes from the client: 128 random bits. A conversation seen
+    /// for the first time is started.
+    async fn enter(&self, request: &TurnRequest) -> Result<(Id, Id), Refusal> {
+        let request = request.clone();
         let enter = move |at: &mut Drawer| {
-            new.created_at = at.seams.clock.wall_ms();
-            Ok((at.enter(new)?, delivery(at)?))
+            let new = NewSession {
+                id: request.scope.session_id.clone(),
+                created_at: at.seams.clock.wall_ms(),
+                project_id: request.scope.project_id.clone(),
+                cwd: request.cwd.clone(),
+                host: request.host,
+                instruction_host: request.instruction_host.unwrap_or(InstructionHost::Claude),
+            };
+            let entered = at.enter(new).and_then(|session| Ok((session, delivery(at)?)));
+            entered.map_err(|why| at.gate.turn_away(&request, why))
         };
-        let (session_id, delivery) = self.rooms.desk.ask(enter).await?;
-        let before = self.before(&session_id, body).await?;
-        Ok((Scope { session_id, project_id, task_id: None, group_id: None }, before, delivery))
+        self.rooms.desk.ask(enter).await
     }
 
     async fn before(&self, session: &Id, body: Digest) -> Result<Before, Refusal> {
@@ -225,12 +248,30 @@ impl House {
             threads.know(session.clone(), Thread::read(&events));
             threads.before(session, body)
         });
-        Ok(before.unwrap_or_default())
+        Ok(before.unwrap_or(Before { parent: None, retry_of: None, is_first: true }))
     }
 
     fn threads<R>(&self, work: impl FnOnce(&mut Threads) -> R) -> R {
         work(&mut self.threads.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// A conversation of another person than the default one has that person's mark: ids that clients choose, or that follow
+/// from a first message, are no secret, and injected text does not cross from one to another.
+fn scope(binding: &Binding, conversation: &Id) -> Scope {
+    let identity = &binding.identity;
+    let session_id = if identity.is_default_person() {
+        conversation.clone()
+    } else {
+        let parts = [conversation, &identity.user_id, &identity.tenant_id].map(|id| id.as_str().as_bytes());
+        Id::of_digest("x", Digest::of(&parts.join(&0)))
+    };
+    Scope { session_id, project_id: project_id(&OsFs, &binding.dir), task_id: None, group_id: None }
+}
+
+fn random_id() -> Option<ReceiptId> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok().map(|()| ReceiptId(bytes))
 }
 
 fn delivery(at: &Drawer) -> Result<Id, Refusal> {

@@ -55,27 +55,41 @@ impl Thread {
     }
 }
 
+/// What is the same where a client repeats a request: its workspace, its conversation, its body.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Attempt {
+    /// Digest of the workspace's secret.
+    pub workspace: Digest,
+    /// As the client names it.
+    pub conversation: Id,
+    /// Digest of the body.
+    pub body: Digest,
+}
+
 /// What a call follows.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
     /// The conversation's last turn.
     pub parent: Option<ReceiptId>,
     /// The call whose body this one repeats.
     pub retry_of: Option<ReceiptId>,
+    /// Nothing: the conversation has no call yet.
+    pub is_first: bool,
 }
 
 /// The conversations of one daemon.
 #[derive(Default)]
 pub(crate) struct Threads {
     known: HashMap<Id, Thread>,
-    refused: HashMap<(Id, Digest), (Instant, Refusal)>,
+    refused: HashMap<Attempt, (Instant, Refusal)>,
 }
 
 impl Threads {
     /// What a call with this body follows; `None` where the conversation must be read first.
     pub(crate) fn before(&self, session: &Id, body: Digest) -> Option<Before> {
         let thread = self.known.get(session)?;
-        Some(Before { parent: thread.parent(), retry_of: thread.repeated(body) })
+        let is_first = thread.calls.is_empty();
+        Some(Before { parent: thread.parent(), retry_of: thread.repeated(body), is_first })
     }
 
     /// Takes up a conversation that was read, unless it is known meanwhile.
@@ -94,16 +108,16 @@ impl Threads {
     }
 
     /// A call was refused.
-    pub(crate) fn refused(&mut self, session: &Id, body: Digest, refusal: &Refusal) {
+    pub(crate) fn refused(&mut self, attempt: Attempt, refusal: &Refusal) {
         self.refused.retain(|_, (at, _)| at.elapsed() < REFUSED_FOR);
         if self.refused.len() < THREADS_MAX {
-            self.refused.insert((session.clone(), body), (Instant::now(), refusal.clone()));
+            self.refused.insert(attempt, (Instant::now(), refusal.clone()));
         }
     }
 
     /// The refusal of the same body a moment ago.
-    pub(crate) fn just_refused(&self, session: &Id, body: Digest) -> Option<Refusal> {
-        let (at, refusal) = self.refused.get(&(session.clone(), body))?;
+    pub(crate) fn just_refused(&self, attempt: &Attempt) -> Option<Refusal> {
+        let (at, refusal) = self.refused.get(attempt)?;
         (at.elapsed() < REFUSED_FOR).then(|| refusal.clone())
     }
 }

@@ -16,7 +16,7 @@ fn shown(machine: &Machine, sections: &[(&str, &str)]) -> String {
 }
 
 fn ids(snapshot: &Snapshot, slot: &str) -> Vec<String> {
-    present(snapshot, slot).into_iter().collect()
+    present(snapshot, &[slot.to_owned()]).into_iter().collect()
 }
 
 const USER: &str = "home/.claude/CLAUDE.md";

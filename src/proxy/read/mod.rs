@@ -19,7 +19,7 @@ mod tests;
 mod thread;
 
 use agentspine_gate::ids::{Digest, Id};
-use agentspine_gate::span::Draft;
+use agentspine_gate::span::{Draft, Place};
 use agentspine_gate::turn::{CallKind, Host};
 use http::HeaderMap;
 
@@ -187,11 +187,34 @@ pub(crate) fn read(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Asked, Unreadable> {
+    read_with(client, path, headers, body, None)
+}
+
+/// The places that the slots of a request would have in another conversation, which it may be a fork of.
+pub(crate) fn places_in(
+    conversation: &Id,
+    client: Host,
+    path: PromptPath,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Vec<Place>, Unreadable> {
+    let asked = read_with(client, path, headers, body, Some(conversation))?;
+    Ok(asked.draft.slots.iter().map(|slot| slot.place).collect())
+}
+
+/// Reads with the places of another conversation, where one is named.
+fn read_with(
+    client: Host,
+    path: PromptPath,
+    headers: &HeaderMap,
+    body: &[u8],
+    chain: Option<&Id>,
+) -> Result<Asked, Unreadable> {
     let text = std::str::from_utf8(body).map_err(|error| Unreadable::NotUtf8(error.valid_up_to()))?;
     match path {
-        PromptPath::Messages | PromptPath::CountTokens => messages::read(client, path, headers, text),
-        PromptPath::Responses => responses::read(client, headers, text),
-        PromptPath::ChatCompletions => chat::read(text),
+        PromptPath::Messages | PromptPath::CountTokens => messages::read(client, path, headers, text, chain),
+        PromptPath::Responses => responses::read(client, headers, text, chain),
+        PromptPath::ChatCompletions => chat::read(text, chain),
     }
 }
 

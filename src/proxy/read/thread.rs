@@ -129,7 +129,7 @@ pub(super) fn draft(
     conversation: &Id,
     messages: &[Message<'_>],
     shape: &Shape,
-    host_slot: Option<String>,
+    host_slots: Vec<String>,
 ) -> Draft {
     let mut place = Place::start(conversation.as_str());
     let mut slots = Vec::new();
@@ -139,7 +139,7 @@ pub(super) fn draft(
             slots.extend(shape.slot(message.form, place));
         }
     }
-    Draft { body: body.as_bytes().to_vec(), slots, host_slot }
+    Draft { body: body.as_bytes().to_vec(), slots, host_slots }
 }
 
 fn then(place: Place, message: &Message<'_>) -> Place {
