@@ -202,21 +202,20 @@ impl Conversations {
         Ok(spans)
     }
 
-    /// The sessions with injected text that were started where this one is, by the same host; those injected into last
-    /// come first.
-    pub(crate) fn relatives(&self, of: &Id, limit: u32) -> Result<Vec<Id>> {
-        let sql = "SELECT other.id FROM session own JOIN session other \
-             ON other.cwd = own.cwd AND other.host = own.host AND other.instruction_host = own.instruction_host \
-             JOIN span ON span.session_id = other.id \
-             WHERE own.id = ?1 AND other.id <> own.id GROUP BY other.id ORDER BY max(span.rowid) DESC LIMIT ?2";
-        let mut statement = self.0.prepare_cached(sql)?;
-        let found = statement.query_map((of.as_str(), limit), |row| row.get::<_, String>(0))?;
-        found.map(|id| rows::id(id?)).collect()
+    /// Takes the spans of another conversation along into this one, durable when it returns.
+    pub(crate) fn copy_spans(&mut self, session: &Id, spans: &[Span], at: i64) -> Result<()> {
+        self.write(|tx| spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at)))
     }
 
-    /// Keeps spans that another session has for this one too, durable when it returns.
-    pub(crate) fn adopt(&mut self, session: &Id, spans: &[Span], at: i64) -> Result<()> {
-        self.write(|tx| spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at)))
+    /// The conversations that a client of this directory may have forked a new one from: those with spans, newest first.
+    pub(crate) fn forkable(&self, from: &NewSession, limit: u32) -> Result<Vec<Id>> {
+        let sql = "SELECT id FROM session WHERE cwd = ?1 AND host = ?2 AND id <> ?3 \
+             AND EXISTS (SELECT 1 FROM span WHERE session_id = id) ORDER BY created_at DESC LIMIT ?4";
+        let cwd = from.cwd.to_str().ok_or(ConversationsError::CwdNotUtf8)?;
+        let values = params![cwd, from.host.as_str(), from.id.as_str(), limit];
+        let mut statement = self.0.prepare_cached(sql)?;
+        let found = statement.query_map(values, |row| row.get::<_, String>(0))?;
+        found.map(|id| rows::id(id?)).collect()
     }
 
     /// Erases the spans of other programs' conversations that were not used since; how many. Our own chats keep what was

@@ -86,18 +86,6 @@ impl Drawer {
         self.conversations.spans(session).map_err(store)
     }
 
-    /// The sessions whose injected text another one may go on with, with that text; the latest first.
-    pub(crate) fn relatives(&self, of: &Id, limit: u32) -> Result<Vec<(Id, Vec<Span>)>, Refusal> {
-        let ids = self.conversations.relatives(of, limit).map_err(store)?;
-        ids.into_iter().map(|id| self.spans(&id).map(|spans| (id, spans))).collect()
-    }
-
-    /// Keeps spans of another session for this one too; durable when it returns.
-    pub(crate) fn adopt(&mut self, session: &Id, spans: &[Span]) -> Result<(), Refusal> {
-        let at = self.seams.clock.wall_ms();
-        self.conversations.adopt(session, spans, at).map_err(store)
-    }
-
     /// What a session's log holds.
     pub(crate) fn read(&self, session: &Id) -> Result<Vec<LogEvent>, Refusal> {
         let events = self.conversations.events(session).map_err(store)?;

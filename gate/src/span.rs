@@ -111,8 +111,8 @@ pub struct Draft {
     pub body: Vec<u8>,
     /// Where spans go.
     pub slots: Vec<Slot>,
-    /// Decoded texts of the host's own slots for instruction files in this body, the newest first: what it says of a file
-    /// there replaces what it said before. Chat has none; the proxy finds them.
+    /// Decoded texts of the host's own slots for instruction files in this body, the newest last. Chat has none; the proxy
+    /// finds them.
     pub host_slots: Vec<String>,
 }
 

@@ -7,15 +7,15 @@ use agentspine_gate::ids::hex;
 use agentspine_gate::instructions::project_id;
 use agentspine_gate::os_fs::OsFs;
 use agentspine_gate::span::Draft;
-use agentspine_gate::turn::{CallKind, Host, InstructionHost, Scope, TurnRequest};
+use agentspine_gate::turn::{CallKind, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{Detail, Digest, Id, ReceiptId, Refusal};
 use agentspine_model::{ModelClient, Passed, Relayed, Sent};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
-use super::fork;
-use super::read::{self, Asked, PromptPath, Sort};
+use super::fork::{self, Source};
+use super::read::{self, Asked, Sort};
 use super::reply::Outcome;
 use super::settle::Settle;
 use super::thread::{Attempt, Before, Thread, Threads, answers_at};
@@ -51,7 +51,8 @@ impl Behind for Arc<House> {
 
     async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
         let Inbound { path, query, headers, body } = inbound;
-        let asked = match read::read(workspace.binding.host, path, &headers, &body) {
+        let source = Source { client: workspace.binding.host, path, headers: headers.clone() };
+        let asked = match read::read(source.client, path, &headers, &body) {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
@@ -59,7 +60,7 @@ impl Behind for Arc<House> {
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
-        let (passed, settle) = match self.preflight(&workspace, path, asked, endpoint).await {
+        let (passed, settle) = match self.preflight(&workspace, asked, source, endpoint).await {
             Ok(passed) => passed,
             Err(refusal) => return Outgoing::Blocked(refusal),
         };
@@ -126,8 +127,8 @@ impl House {
     async fn preflight(
         self: &Arc<Self>,
         workspace: &Arc<Workspace>,
-        path: PromptPath,
         asked: Asked,
+        source: Source,
         endpoint: String,
     ) -> Result<(turn::Passed, Settle), Refusal> {
         let (reply, answer) = oneshot::channel();
@@ -135,7 +136,7 @@ impl House {
         let cancel = guard.0.clone();
         let (house, workspace) = (Arc::clone(self), Arc::clone(workspace));
         tokio::spawn(async move {
-            let done = house.walk(&workspace, path, asked, endpoint, &cancel).await;
+            let done = house.walk(&workspace, asked, source, endpoint, &cancel).await;
             if let Err(Ok((_, settle))) = reply.send(done) {
                 settle.not_sent();
             }
@@ -147,8 +148,8 @@ impl House {
     async fn walk(
         &self,
         workspace: &Workspace,
-        path: PromptPath,
         asked: Asked,
+        source: Source,
         endpoint: String,
         cancel: &Cancel,
     ) -> Result<(turn::Passed, Settle), Refusal> {
@@ -160,7 +161,7 @@ impl House {
         if let Some(refusal) = self.threads(|threads| threads.just_refused(&attempt)) {
             return Err(refusal);
         }
-        match self.walk_anew(workspace, path, asked, endpoint, cancel).await {
+        match self.walk_anew(workspace, asked, source, endpoint, cancel).await {
             Ok(passed) => Ok(passed),
             Err(Stopped::Refused(mut refusal)) => {
                 // A gate that could not even be opened gave it no id.
@@ -175,8 +176,8 @@ impl House {
     async fn walk_anew(
         &self,
         workspace: &Workspace,
-        path: PromptPath,
         asked: Asked,
+        source: Source,
         endpoint: String,
         cancel: &Cancel,
     ) -> Result<(turn::Passed, Settle), Stopped> {
@@ -202,7 +203,12 @@ impl House {
         };
         let (session, delivery) = self.enter(&request).await?;
         (request.scope.session_id, request.delivery_id) = (session.clone(), delivery);
-        let sort = self.follow(&mut request, path, asked.sort, asked.standing, &asked.draft).await?;
+        let before = self.before(&session, body).await?;
+        if before.turn.is_none() && fork::may_be(&request, &asked.draft) {
+            let (request, draft) = (request.clone(), asked.draft.clone());
+            self.rooms.desk.ask(move |at| fork::adopt(at, &request, &draft, &source)).await?;
+        }
+        let sort = self.follow(before, &mut request, asked.sort, asked.standing, &asked.draft).await?;
         let (kind, at) = (request.kind, answers_at(request.kind, &asked.draft));
         let sort = sort.as_str().to_owned();
         let event = move |receipt| LogEvent::Call { receipt, call: kind, sort, body, at };
@@ -216,22 +222,16 @@ impl House {
     /// What the call follows in its conversation; the sort that it turns out to be.
     async fn follow(
         &self,
+        before: Before,
         request: &mut TurnRequest,
-        path: PromptPath,
         sort: Sort,
         standing: String,
         draft: &Draft,
     ) -> Result<Sort, Refusal> {
-        let (session, body) = (request.scope.session_id.clone(), request.client_body_digest);
-        let Before { turn, retry_of } = self.before(&session, body).await?;
+        let Before { turn, retry_of } = before;
         let goes_on = request.kind == CallKind::Continuation;
         request.parent = turn.map(|turn| turn.receipt).filter(|_| goes_on);
         request.retry_of = retry_of;
-        // Other persons' conversations have names in the store that no history leads to.
-        let may_be = fork::may_be(request.host, request.kind, draft) && request.identity.is_default_person();
-        if turn.is_none() && may_be {
-            self.adopt(session, request.host, path, draft).await?;
-        }
         let gone = turn.filter(|turn| goes_on && !standing.trim().is_empty() && turn.is_gone_from(draft));
         if (gone.is_none() && retry_of.is_none()) || !self.is_unknown(request, draft).await? {
             return Ok(sort);
@@ -242,17 +242,6 @@ impl House {
         // The client's own compaction in the middle of a turn, its newest steps kept: everything is injected again.
         (request.kind, request.parent, request.prompt) = (turn.kind, None, standing);
         Ok(Sort::Afresh)
-    }
-
-    /// Keeps what the history of a conversation's first call brings along from another conversation.
-    async fn adopt(&self, session: Id, host: Host, path: PromptPath, draft: &Draft) -> Result<(), Refusal> {
-        let of = session.clone();
-        let relatives = self.rooms.desk.ask(move |at| at.relatives(&of, fork::TRIED_MAX)).await?;
-        let spans = fork::spans(host, path, draft, relatives);
-        if spans.is_empty() {
-            return Ok(());
-        }
-        self.rooms.desk.ask(move |at| at.adopt(&session, &spans)).await
     }
 
     async fn is_unknown(&self, request: &TurnRequest, draft: &Draft) -> Result<bool, Refusal> {

@@ -27,30 +27,23 @@ const PROJECT_DOC: &str = "\n\n--- project-doc ---\n\n";
 const BLANK_LINE: &str = "\n\n";
 
 /// Display ids of the documents whose rendered text stands whole in the host's own slots, under the document's own name.
-/// Slots come newest first, and the newest that names a document tells.
+/// Of a document that several slots show, the newest counts: it is what the model takes as said last.
 pub fn present(snapshot: &Snapshot, slots: &[String]) -> BTreeSet<String> {
     match snapshot.host {
-        InstructionHost::Claude => claude(&snapshot.documents, slots),
+        InstructionHost::Claude => {
+            let names = shown_names(&snapshot.documents);
+            let shown = slots.iter().flat_map(|slot| claude(&names, slot));
+            let newest: BTreeMap<&str, bool> = shown.collect();
+            newest.into_iter().filter(|(_, whole)| *whole).map(|(id, _)| id.to_owned()).collect()
+        }
         InstructionHost::Codex => {
-            slots.first().and_then(|slot| codex(&snapshot.documents, slot)).unwrap_or_default()
+            slots.last().and_then(|slot| codex(&snapshot.documents, slot)).unwrap_or_default()
         }
     }
 }
 
-fn claude(documents: &[Document], slots: &[String]) -> BTreeSet<String> {
-    let names = shown_names(documents);
-    let mut stands: BTreeMap<&str, bool> = BTreeMap::new();
-    for slot in slots {
-        for (id, whole) in standing(&names, slot) {
-            stands.entry(id).or_insert(whole);
-        }
-    }
-    stands.into_iter().filter(|(_, whole)| *whole).map(|(id, _)| id.to_owned()).collect()
-}
-
-/// Each document that a slot names, and whether it stands whole. Goes through the headers in order, over each document
-/// that does. A header that comes twice tells nothing.
-fn standing<'d>(names: &HashMap<&str, &'d Document>, slot: &str) -> BTreeMap<&'d str, bool> {
+/// Goes through the headers in order, over each document that stands whole. A header that comes twice tells nothing.
+fn claude<'d>(names: &HashMap<&str, &'d Document>, slot: &str) -> BTreeMap<&'d str, bool> {
     let mut stands: BTreeMap<&str, bool> = BTreeMap::new();
     let mut at = 0;
     while let Some(header) = next_header(slot, at) {

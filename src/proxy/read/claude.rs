@@ -49,12 +49,10 @@ pub(super) fn voice(text: &str) -> Voice {
     OPENINGS.iter().find(|(opening, _)| text.starts_with(opening)).map_or(Voice::Human, |(_, voice)| *voice)
 }
 
-/// Open the client's own slots for instruction files: those of a start, and those that it read again because they had
-/// changed when it went on with a session.
-pub(super) const HOST_SLOTS: [&str; 2] = [
-    "<system-reminder>\nCodebase and user instructions are shown below.",
-    "<system-reminder>\nInstruction files were re-read",
-];
+/// Opens the client's own slot for instruction files.
+pub(super) const HOST_SLOT: &str = "<system-reminder>\nCodebase and user instructions are shown below.";
+/// Opens the slot of a later run that found files changed.
+pub(super) const READ_AGAIN: &str = "<system-reminder>\nInstruction files were re-read";
 /// Opens a document in it; before it stands a blank line.
 pub(super) const DOCUMENT: &str = "\n\nContents of ";
 

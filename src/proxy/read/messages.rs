@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 
 use agentspine_gate::ids::Id;
-use agentspine_gate::span::Place;
 use agentspine_gate::turn::Host;
 use http::HeaderMap;
 
@@ -30,12 +29,6 @@ enum Client {
     Generic,
 }
 
-impl Client {
-    fn of(host: Host) -> Self {
-        if host == Host::Claude { Self::Claude } else { Self::Generic }
-    }
-}
-
 /// What is needed of the body beside its messages.
 struct Head<'a> {
     model: String,
@@ -50,12 +43,16 @@ pub(super) fn read(
     path: PromptPath,
     headers: &HeaderMap,
     body: &str,
+    chain: Option<&Id>,
 ) -> Result<Asked, Unreadable> {
-    let client = Client::of(host);
+    let client = if host == Host::Claude { Client::Claude } else { Client::Generic };
     let names = ["model", "messages", "system", "metadata", "output_config", "tools"];
     let [model, messages, system, metadata, output, tools] = object(body, At::ROOT, names)?;
     let model = thread::model(model)?;
-    let messages = all(client, body, messages)?;
+    let at = At::ROOT.key("messages");
+    let elements = list(messages.ok_or_else(|| at.missing())?, at)?;
+    let each = elements.iter().enumerate().map(|(n, json)| message(client, body, json, at.index(n)));
+    let messages: Vec<Message<'_>> = each.collect::<Result<_, _>>()?;
     let has_tools = tools.is_some_and(|tools| !is_empty_list(tools));
     let head = Head {
         model,
@@ -63,23 +60,7 @@ pub(super) fn read(
         wants_title: !has_tools && wants_title(output)?,
         is_subagent: headers.contains_key(AGENT_HEADER) || says_subagent(system)?,
     };
-    Ok(asked(client, path, headers, body, head, &messages))
-}
-
-/// The places of its slots, were `conversation` its conversation.
-pub(super) fn places(host: Host, conversation: &Id, body: &str) -> Result<Vec<Place>, Unreadable> {
-    let [messages] = object(body, At::ROOT, ["messages"])?;
-    Ok(thread::places(conversation, &all(Client::of(host), body, messages)?))
-}
-
-fn all<'a>(
-    client: Client,
-    body: &str,
-    messages: Option<&'a str>,
-) -> Result<Vec<Message<'a>>, Unreadable> {
-    let at = At::ROOT.key("messages");
-    let elements = list(messages.ok_or_else(|| at.missing())?, at)?;
-    elements.iter().enumerate().map(|(n, json)| message(client, body, json, at.index(n))).collect()
+    Ok(asked(client, path, headers, body, chain, head, &messages))
 }
 
 fn asked(
@@ -87,6 +68,7 @@ fn asked(
     path: PromptPath,
     headers: &HeaderMap,
     body: &str,
+    chain: Option<&Id>,
     head: Head<'_>,
     messages: &[Message<'_>],
 ) -> Asked {
@@ -101,7 +83,7 @@ fn asked(
         Client::Claude => (claude_id(headers, &head, messages), host_slots(messages)),
         Client::Generic => (thread::generic_id(messages), Vec::new()),
     };
-    let draft = thread::draft(body, &conversation, messages, &SHAPE, slots);
+    let draft = thread::draft(body, chain.unwrap_or(&conversation), messages, &SHAPE, slots);
     let standing = thread::standing(sort, messages);
     Asked { conversation, sort, prompt, standing, model: head.model, draft }
 }
@@ -225,7 +207,7 @@ fn open_summary<'m>(messages: &'m [Message<'_>], newest: &Message<'_>) -> Option
 /// Whether the client shows its instruction files, or other context of a start, in a message.
 fn shows_files(message: &Message<'_>) -> bool {
     let is_slot =
-        |piece: &Piece<'_>| matches!(piece, Piece::Reminder(text) if text.starts_with(claude::HOST_SLOTS[0]));
+        |piece: &Piece<'_>| matches!(piece, Piece::Reminder(text) if text.starts_with(claude::HOST_SLOT));
     matches!(message.pieces.first(), Some(Piece::Reminder(_))) || message.pieces.iter().any(is_slot)
 }
 
@@ -273,21 +255,21 @@ impl<'m> Said<'m> {
     }
 }
 
-/// Texts of the reminders that hold instruction files, the newest first: before any word of the person's, in the first
-/// user message or, after a compaction that kept the last answer, in a later one, and again where the client read files
-/// that had changed. Older models get other reminders before it; should its opening change, its documents still tell it
-/// in the first message.
+/// The client's own slots: where a conversation begins, and where a later run of it found files changed.
 fn host_slots(messages: &[Message<'_>]) -> Vec<String> {
+    let users = messages.iter().filter(|message| message.role == "user");
+    let again = users.flat_map(leading_reminders).filter(|text| text.starts_with(claude::READ_AGAIN));
+    host_slot(messages).into_iter().chain(again.map(str::to_owned)).collect()
+}
+
+/// Text of the reminder that holds the instruction files: before any word of the person's, in the first user message or,
+/// after a compaction that kept the last answer, in a later one. Older models get other reminders before it; should its
+/// opening change, its documents still tell it in the first message.
+fn host_slot(messages: &[Message<'_>]) -> Option<String> {
     let users = || messages.iter().filter(|message| message.role == "user");
-    let opens = |text: &&str| claude::HOST_SLOTS.iter().any(|opening| text.starts_with(opening));
-    let mut named: Vec<&str> = users().flat_map(leading_reminders).filter(opens).collect();
-    if !named.iter().any(|text| text.starts_with(claude::HOST_SLOTS[0])) {
-        let told = users().next().and_then(|first| {
-            leading_reminders(first).find(|text| !opens(text) && text.contains(claude::DOCUMENT))
-        });
-        named.splice(..0, told);
-    }
-    named.into_iter().rev().map(str::to_owned).collect()
+    let named = users().flat_map(leading_reminders).find(|text| text.starts_with(claude::HOST_SLOT));
+    let told = || leading_reminders(users().next()?).find(|text| text.contains(claude::DOCUMENT));
+    named.or_else(told).map(str::to_owned)
 }
 
 fn leading_reminders<'m>(message: &'m Message<'_>) -> impl Iterator<Item = &'m str> {

@@ -1,6 +1,6 @@
 //! What is this request? Pure functions from a client's bytes to its conversation, its kind and the places of spans.
 //!
-//! Map: [`read`] is the door, [`places`] reads a body once more as another conversation's; `messages` reads Anthropic Messages and `claude` what Claude Code puts into it,
+//! Map: [`read`] is the door; `messages` reads Anthropic Messages and `claude` what Claude Code puts into it,
 //! `responses` reads OpenAI Responses and `codex` what Codex puts into it, `chat` reads OpenAI Chat Completions;
 //! `thread` turns messages into places and slots; `json` is the lens on the bytes.
 //! Invariants: the body is only looked at, never written anew; time is linear in its length; a slot depends on nothing
@@ -190,25 +190,35 @@ pub(crate) fn read(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Asked, Unreadable> {
-    let text = std::str::from_utf8(body).map_err(|error| Unreadable::NotUtf8(error.valid_up_to()))?;
-    match path {
-        PromptPath::Messages | PromptPath::CountTokens => messages::read(client, path, headers, text),
-        PromptPath::Responses => responses::read(client, headers, text),
-        PromptPath::ChatCompletions => chat::read(text),
-    }
+    read_with(client, path, headers, body, None)
 }
 
-/// The places of a body's slots, were `conversation` its conversation: a client that goes on with an old history under a
-/// new id has them there. None where the dialect has no ids of its own.
-pub(crate) fn places(client: Host, path: PromptPath, conversation: &Id, body: &[u8]) -> Vec<Place> {
-    let text = std::str::from_utf8(body).unwrap_or_default();
-    let places = match path {
-        PromptPath::Messages => messages::places(client, conversation, text),
-        PromptPath::Responses => responses::places(client, conversation, text),
-        PromptPath::CountTokens | PromptPath::ChatCompletions => return Vec::new(),
-    };
-    // What cannot be read was refused before.
-    places.unwrap_or_default()
+/// The places that the slots of a request would have in another conversation, which it may be a fork of.
+pub(crate) fn places_in(
+    conversation: &Id,
+    client: Host,
+    path: PromptPath,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Vec<Place>, Unreadable> {
+    let asked = read_with(client, path, headers, body, Some(conversation))?;
+    Ok(asked.draft.slots.iter().map(|slot| slot.place).collect())
+}
+
+/// Reads with the places of another conversation, where one is named.
+fn read_with(
+    client: Host,
+    path: PromptPath,
+    headers: &HeaderMap,
+    body: &[u8],
+    chain: Option<&Id>,
+) -> Result<Asked, Unreadable> {
+    let text = std::str::from_utf8(body).map_err(|error| Unreadable::NotUtf8(error.valid_up_to()))?;
+    match path {
+        PromptPath::Messages | PromptPath::CountTokens => messages::read(client, path, headers, text, chain),
+        PromptPath::Responses => responses::read(client, headers, text, chain),
+        PromptPath::ChatCompletions => chat::read(text, chain),
+    }
 }
 
 /// A client's own id as ours; `x:` and 20 hex digits of its digest where it is none.

@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 
 use agentspine_gate::ids::{Digest, Id};
-use agentspine_gate::span::Place;
 use agentspine_gate::turn::Host;
 use http::HeaderMap;
 
@@ -38,12 +37,6 @@ enum Client {
     Generic,
 }
 
-impl Client {
-    fn of(host: Host) -> Self {
-        if matches!(host, Host::Codex | Host::King) { Self::Codex } else { Self::Generic }
-    }
-}
-
 /// One input item.
 struct Item<'a> {
     message: Message<'a>,
@@ -68,8 +61,13 @@ enum Class {
     Aside,
 }
 
-pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked, Unreadable> {
-    let client = Client::of(host);
+pub(super) fn read(
+    host: Host,
+    headers: &HeaderMap,
+    body: &str,
+    chain: Option<&Id>,
+) -> Result<Asked, Unreadable> {
+    let client = if matches!(host, Host::Codex | Host::King) { Client::Codex } else { Client::Generic };
     let names = ["model", "input", "previous_response_id", "conversation", "generate", "client_metadata"];
     let [model, input, previous, server_side, generate, metadata] = object(body, At::ROOT, names)?;
     let model = thread::model(model)?;
@@ -83,25 +81,16 @@ pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked,
     // Codex's own word; a server that does not know it would answer.
     let warms = client == Client::Codex && generate == Some("false");
     let (sort, prompt) = if warms { (Sort::Prewarm, String::new()) } else { sort(&marks, &items) };
-    let slot = if client == Client::Codex { host_slot(&items) } else { None };
+    let slots = if client == Client::Codex { host_slot(&items).into_iter().collect() } else { Vec::new() };
     let messages: Vec<Message<'_>> = items.into_iter().map(|item| item.message).collect();
     let conversation = match previous.or(server_side) {
         // What the server keeps is not seen here: a conversation of its own.
         Some(kept) => Id::of_digest("generic", Digest::of(kept.as_bytes())),
         None => marks.conversation.unwrap_or_else(|| thread::generic_id(&messages)),
     };
-    let draft = thread::draft(body, &conversation, &messages, shape, slot.into_iter().collect());
+    let draft = thread::draft(body, chain.unwrap_or(&conversation), &messages, shape, slots);
     let standing = thread::standing(sort, &messages);
     Ok(Asked { conversation, sort, prompt, standing, model, draft })
-}
-
-/// The places of its slots, were `conversation` its conversation; a person's.
-pub(super) fn places(host: Host, conversation: &Id, body: &str) -> Result<Vec<Place>, Unreadable> {
-    let [input] = object(body, At::ROOT, ["input"])?;
-    let input = input.ok_or_else(|| At::ROOT.key("input").missing())?;
-    let (_, items) = items(Client::of(host), &Marks::default(), body, input)?;
-    let messages: Vec<Message<'_>> = items.into_iter().map(|item| item.message).collect();
-    Ok(thread::places(conversation, &messages))
 }
 
 fn items<'a>(

@@ -143,16 +143,6 @@ pub(super) fn draft(
     Draft { body: body.as_bytes().to_vec(), slots, host_slots }
 }
 
-/// The places of a draft's slots, were this their conversation.
-pub(super) fn places(conversation: &Id, messages: &[Message<'_>]) -> Vec<Place> {
-    let mut place = Place::start(conversation.as_str());
-    let each = messages.iter().filter_map(|message| {
-        place = then(place, message);
-        (message.holds_spans && message.form != Form::Closed).then_some(place)
-    });
-    each.collect()
-}
-
 fn then(place: Place, message: &Message<'_>) -> Place {
     let parts: Vec<Part<'_>> = message.pieces.iter().filter_map(Piece::part).collect();
     if parts.is_empty() { place } else { place.then(&message.role, &parts) }

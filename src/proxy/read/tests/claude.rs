@@ -183,25 +183,16 @@ const FILES: &str = "<system-reminder>\nCodebase and user instructions are shown
 
 #[test]
 fn the_hosts_own_slot_is_the_reminder_with_documents_before_the_persons_words() {
-    let slot = |messages: Value| ask(messages).draft.host_slots;
-    let files = [FILES];
+    let slot = |messages: Value| ask(messages).draft.host_slots.into_iter().next();
+    let files = Some(FILES.to_owned());
     assert_eq!(slot(json!([user(&[FILES, REMINDER, "hi"])])), files);
     assert_eq!(slot(json!([user(&["<system-reminder>\nx\n\nContents of y", FILES, "hi"])])), files);
     assert_eq!(slot(json!([user(&[SUMMARY]), assistant("kept"), user(&[FILES, "hi"])])), files);
-    assert_eq!(slot(json!([user(&["hi", FILES])])), [""; 0]);
+    assert_eq!(slot(json!([user(&["hi", FILES])])), None);
     // Under another opening, told by its documents, in the first message only.
     let other = FILES.replace("Codebase and", "All");
-    assert_eq!(slot(json!([user(&[REMINDER, &other, "hi"])])), [other.as_str()]);
-    assert_eq!(slot(json!([user(&["hi"]), assistant("x"), user(&[&other, "hi"])])), [""; 0]);
-}
-
-#[test]
-fn files_that_the_client_read_again_stand_before_what_it_showed_at_its_start() {
-    let again = "<system-reminder>\nInstruction files were re-read when this session started anew. \
-        Contents of /p/CLAUDE.md (project):\n\nnew rule\n</system-reminder>";
-    let asked = ask(json!([user(&[FILES, "hi"]), assistant("x"), user(&[again, "go on"])]));
-    assert_eq!(told(&asked), ("s-1", Sort::Human, "go on"));
-    assert_eq!(asked.draft.host_slots, [again, FILES]);
+    assert_eq!(slot(json!([user(&[REMINDER, &other, "hi"])])), Some(other.clone()));
+    assert_eq!(slot(json!([user(&["hi"]), assistant("x"), user(&[&other, "hi"])])), None);
 }
 
 #[test]
