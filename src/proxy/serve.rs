@@ -19,7 +19,7 @@ use super::read::{self, Asked, Sort};
 use super::reply::Outcome;
 use super::settle::Settle;
 use super::thread::{Attempt, Before, Thread, Threads, answers_at};
-use super::upstream::Onward;
+use super::upstream::{Onward, may_hold_credential};
 use super::workspaces::{Binding, Registry, Workspace};
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
@@ -41,6 +41,8 @@ const TIDY_EVERY: Duration = Duration::from_hours(24);
 /// What a client reads that speaks a dialect its workspace has no server for.
 const NO_UPSTREAM: &str =
     "this workspace sends nothing in this API's dialect: start the client with agentspine run";
+/// What a client reads whose address could hold a key.
+const CREDENTIAL: &str = "the address ends with what could be a credential: send it in a header";
 
 impl Behind for Arc<House> {
     type Workspace = Workspace;
@@ -56,6 +58,9 @@ impl Behind for Arc<House> {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
+        if query.as_deref().is_some_and(may_hold_credential) {
+            return Outgoing::Unreadable(CREDENTIAL.to_owned());
+        }
         let Some(endpoint) = self.onward.now().endpoint(workspace.binding.upstreams, path, query.as_deref())
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
@@ -84,7 +89,8 @@ impl Behind for Arc<House> {
 
     async fn pass(&self, workspace: Arc<Workspace>, passing: Passing) -> Outgoing {
         let Passing { path, query, headers } = passing;
-        let Some(question) = self.onward.now().question(workspace.binding.upstreams, path, query.as_deref())
+        let onward = self.onward.now();
+        let Some(question) = onward.question(workspace.binding.upstreams, path, query.as_deref(), &headers)
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };

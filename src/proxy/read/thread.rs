@@ -10,8 +10,8 @@ use agentspine_gate::ids::{Digest, Id};
 use agentspine_gate::span::{Draft, Part, Place, Slot, Wrap};
 use agentspine_gate::turn::CallKind;
 
-use super::{Sort, Unreadable};
 use super::json::{At, list, object, offset, string};
+use super::{Sort, Unreadable};
 
 /// One message or item.
 pub(super) struct Message<'a> {
@@ -170,11 +170,18 @@ pub(super) fn content<'a>(
     Ok((form, pieces.filter_map(Result::transpose).collect::<Result<_, _>>()?))
 }
 
+/// Longest model name, bytes: receipts and lists show it, so it must be a name.
+const MODEL_BYTES_MAX: usize = 256;
+
 /// `model`, which every dialect has.
 pub(super) fn model(model: Option<&str>) -> Result<String, Unreadable> {
     let at = At::ROOT.key("model");
     let model = string(model.ok_or_else(|| at.missing())?, at)?;
-    if model.is_empty() { Err(at.missing()) } else { Ok(model.into_owned()) }
+    match model.len() {
+        0 => Err(at.missing()),
+        1..=MODEL_BYTES_MAX => Ok(model.into_owned()),
+        _ => Err(at.wrong("a model's name")),
+    }
 }
 
 /// Human texts as one prompt; where they are blank, a stand-in for what else is shown, because a turn has a prompt.
@@ -195,7 +202,8 @@ pub(super) fn standing(sort: Sort, messages: &[Message<'_>]) -> String {
         return String::new();
     };
     let said: Vec<&str> = message.pieces.iter().filter_map(Piece::text).collect();
-    let said = if said.is_empty() { message.pieces.iter().filter_map(Piece::any_text).collect() } else { said };
+    let said =
+        if said.is_empty() { message.pieces.iter().filter_map(Piece::any_text).collect() } else { said };
     prompt_of(&said, message)
 }
 
