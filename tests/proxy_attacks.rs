@@ -3,6 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -172,8 +173,9 @@ fn an_upstream_that_answers_before_it_read_the_body_leaves_a_receipt_that_tells(
     }));
     let proxied = ground(&base);
     for n in 0..5 {
-        let words = format!("{n}{}", "x".repeat(3_000_000));
-        let got = proxied.connect().post("/v1/messages", &[], body(&words).to_string().as_bytes()).unwrap();
+        let mut large = body(&format!("early {n}"));
+        large["system"] = json!("x".repeat(3_000_000));
+        let got = proxied.connect().post("/v1/messages", &[], large.to_string().as_bytes()).unwrap();
         assert!([413, 502].contains(&got.status), "{got:?}");
     }
     let receipts = outcomes(&proxied);
@@ -308,4 +310,90 @@ fn a_daemon_killed_at_any_moment_leaves_no_request_without_a_consumed_receipt() 
     assert!(pairs.len() >= done.load(Ordering::Relaxed));
     // Spent, and the process died before it sent, or before it wrote that down.
     assert!(unsent.iter().all(|one| ["", "not-sent", "unknown"].contains(&one.outcome())));
+}
+
+#[test]
+fn a_stranger_on_this_machine_gets_nothing_sent_and_nothing_told() {
+    let api = Api::start_unjudged(|_| Say::text("yes"));
+    let proxied = ground(api.base());
+    let secret = proxied.secret.clone();
+    let sent = body("let me in").to_string();
+    let stranger = |secret: &str, path: &str, headers: &[(&str, &str)]| {
+        Http::connect(&proxied.address, secret).post(path, headers, sent.as_bytes()).unwrap()
+    };
+    let upper = secret.to_uppercase();
+    let other = secret.chars().rev().collect::<String>();
+    let wrong = [String::new(), secret[..31].to_owned(), format!("{secret}0"), upper, other, "0".repeat(32)];
+    for secret in &wrong {
+        let got = stranger(secret, "/v1/messages", &[]);
+        assert_eq!((got.status, got.header("agentspine-block")), (424, "proxy-refused/workspace"), "{got:?}");
+        assert_eq!(stranger("", &format!("/w/{secret}/v1/chat/completions"), &[]).status / 100, 4);
+        for page in ["/metrics", "/agentspine/summary", "/v1/models"] {
+            let mut http = Http::connect(&proxied.address, secret);
+            http.send("GET", page, &[], b"").unwrap();
+            let got = http.receive().unwrap();
+            assert_eq!(got.header("agentspine-block"), "proxy-refused/workspace", "{page} {got:?}");
+        }
+    }
+    // With the secret, and yet not the client.
+    let page = stranger(&secret, "/v1/messages", &[("origin", "http://evil.example")]);
+    assert_eq!((page.status, page.header("access-control-allow-origin")), (403, ""));
+    let twice = stranger(&secret, "/v1/messages", &[("x-agentspine-workspace", &secret)]);
+    assert_eq!(twice.header("agentspine-block"), "proxy-refused/workspace");
+    for path in
+        ["/v1/completions", "/api/chat", "/v1/messages/../../v1/x", "/v1/messages/batches", "/v1//messages"]
+    {
+        let got = stranger(&secret, path, &[]);
+        assert!(got.header("agentspine-block").starts_with("proxy-refused/"), "{path} {got:?}");
+    }
+    assert_eq!(api.seen().len(), 0);
+    assert_eq!(bulk::receipts(&proxied.home).len(), 0);
+    // A drawn anew secret ends the old one; a registry that others may read finds nobody.
+    let client = ["generic", "--instruction-host", "claude"];
+    let renewed = proxied.secret_for(&proxied.home.project(), &[&client[..], &["--renew"]].concat());
+    assert_eq!(stranger(&secret, "/v1/messages", &[]).header("agentspine-block"), "proxy-refused/workspace");
+    assert_eq!(stranger(&renewed, "/v1/messages", &[]).status, 200);
+    let registry = proxied.home.state().join("proxy.json");
+    std::fs::set_permissions(&registry, PermissionsExt::from_mode(0o644)).unwrap();
+    assert_eq!(stranger(&renewed, "/v1/messages", &[]).header("agentspine-block"), "proxy-refused/workspace");
+    assert_eq!(api.seen().len(), 1);
+}
+
+#[test]
+fn keys_prompts_answers_and_secrets_of_calls_that_went_out_stand_nowhere_of_ours() {
+    const CANARIES: [&str; 4] = ["canaryprompt", "canarykey", "canaryanswer", "canaryheader"];
+    let upstream = Hostile::start(|n, stream| {
+        let (status, body) =
+            [(200, "canaryanswer"), (401, "canaryanswer canarykey"), (200, "canaryansw")][n % 3];
+        let head =
+            format!("HTTP/1.1 {status} Any\r\nset-cookie: canaryheader\r\ncontent-length: 12\r\n\r\n{body}");
+        let _ = stream.write_all(head.as_bytes());
+    });
+    let proxied = ground(&upstream.base);
+    let headers = [
+        ("x-api-key", "sk-canarykey-0123456789"),
+        ("authorization", "Bearer canarykey"),
+        ("cookie", "canaryheader"),
+    ];
+    for path in ["/v1/messages?canaryheader=1", "/v1/chat/completions"] {
+        for n in 0..3 {
+            let sent = body(&format!("canaryprompt {n}")).to_string();
+            let _ = proxied.connect().post(path, &headers, sent.as_bytes());
+        }
+    }
+    assert_eq!(outcomes(&proxied).len(), 6);
+    let metrics = proxied.page("/metrics").into_bytes();
+    let listed = proxied.home.ok(&["receipts", "list", "--json"]).into_bytes();
+    let mut kept = proxied.home.state_files();
+    kept.extend([("metrics".to_owned(), metrics), ("receipts".to_owned(), listed)]);
+    for (name, bytes) in kept {
+        let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        // The endpoint of a call is bound as it was asked for, its query with it.
+        let bound =
+            |canary: &str| canary == "canaryheader" && (name.contains("journal") || name == "receipts");
+        for canary in CANARIES {
+            assert!(!holds(canary) || bound(canary), "{canary} in {name}");
+        }
+        assert!(!holds(&proxied.secret) || name.ends_with("proxy.json"), "the secret in {name}");
+    }
 }

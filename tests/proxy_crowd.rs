@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::api::{Api, Say};
 use crate::proxy_law::stage::count;
 use crate::support::bulk;
+use crate::support::dice::Dice;
 use crate::support::law::Shown;
 use crate::support::proxied::{Http, Proxied};
 use crate::support::{Home, law::law_behind};
@@ -21,16 +22,6 @@ const REQUESTS: usize = 1000;
 const CONNECTIONS: usize = 16;
 const WORKSPACES: usize = 4;
 const CONVERSATIONS: usize = 24;
-
-/// Numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % sides
-    }
-}
 
 /// A request of some kind in some conversation, and where it goes.
 fn any_request(dice: &mut Dice, n: usize) -> (&'static str, String, Value) {

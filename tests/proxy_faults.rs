@@ -240,7 +240,7 @@ fn a_required_provider_without_an_answer_stops_every_call() {
         ("exit 3", json!({}), "provider-failed/exit(3)"),
         ("kill -9 $$", json!({}), "provider-failed/signal(9)"),
         ("/bin/sleep 60", json!({ "timeoutMs": 150 }), "provider-failed/timeout"),
-        ("echo '{\"schema\": 1}'", json!({}), "provider-failed/malformed"),
+        ("echo '{\"schema\": 1}'", json!({}), "provider-failed/echo"),
         ("echo not json", json!({}), "provider-failed/malformed"),
         ("exit 0", json!({ "command": "/nowhere/at/all" }), "provider-failed/missing"),
         ("exit 0", json!({ "credentialEnv": ["NOT_SET_HERE"] }), "provider-failed/credential-missing"),
@@ -271,12 +271,9 @@ fn rules_that_cannot_be_trusted_stop_every_call() {
     for trigger in tables {
         rules.execute(&format!("DROP TRIGGER {trigger}"), []).unwrap();
     }
-    // Whichever table holds it: another claim under the same seal.
-    let changed = ["entry", "entries", "rows", "log"].iter().any(|table| {
-        let sql = format!("UPDATE {table} SET body = replace(body, 'Tuesdays', 'Mondays')");
-        rules.execute(&sql, []).is_ok_and(|count| count > 0)
-    });
-    assert!(changed, "a rule was changed");
+    // Another claim under the same seal.
+    let sql = "UPDATE remembered SET body = replace(body, 'Tuesdays', 'Mondays')";
+    assert!(rules.execute(sql, []).unwrap() > 0);
     drop(rules);
     ground.refuses("preflight-failed/remember-corrupt", "");
 }

@@ -19,6 +19,7 @@ use codex::Codex;
 use serde_json::json;
 use stage::{Stage, count, no_cache_is_lost};
 
+use crate::support::dice::Dice;
 use crate::support::law::Shown;
 
 const SESSION: &str = "618e08ae-3b03-4e3c-9982-6622e0570ed5";
@@ -298,4 +299,115 @@ fn a_purged_rule_is_not_said_again_and_the_next_turn_goes_on_without_it() {
     // What stood beside the rule is told anew.
     assert_eq!(pairs[2].1.documents()[1].1, "injected");
     assert_eq!(pairs[2].1.claims()["mustRemember"], json!([]));
+}
+
+#[test]
+fn a_file_that_goes_back_to_what_the_client_shows_is_told_again_as_the_newest() {
+    let mut stage = Stage::spine("claude");
+    stage.write("CLAUDE.md", &format!("{OLD}\n"));
+    let mut main = Claude::new(&stage, SESSION);
+    main.user(&["hello"]);
+    main.send(&mut stage, "turn");
+    stage.write("CLAUDE.md", &format!("{NEW}\n"));
+    main.user(&["with the new one"]);
+    main.send(&mut stage, "turn");
+    stage.write("CLAUDE.md", &format!("{OLD}\n"));
+    main.user(&["and back"]);
+    main.send(&mut stage, "turn");
+    main.user(&["go on"]);
+    main.send(&mut stage, "turn");
+    let pairs = stage.judge();
+    let states: Vec<&str> = pairs.iter().map(|(_, receipt)| receipt.documents()[0].1).collect();
+    assert_eq!(states, ["present", "injected", "injected", "replayed"]);
+    // The last word on the file is the file.
+    for (seen, _) in &pairs[2..] {
+        let body = seen.json().to_string();
+        assert!(body.rfind(OLD) > body.rfind(NEW), "{body}");
+    }
+}
+
+/// One step of a conversation that nobody wrote down.
+fn any_step(stage: &mut Stage, dice: &mut Dice, main: &mut Claude, turns: &mut Vec<usize>) {
+    match dice.roll(12) {
+        0 => stage.crash(),
+        1 => stage.write("CLAUDE.md", &format!("# Project\n\nVersion {}.\n", dice.roll(4))),
+        2 => stage.write(".claude/rules/style.md", &format!("Style {}.\n", dice.roll(3))),
+        3 => main.title(stage),
+        4 => main.count(stage),
+        5 if turns.len() > 1 => {
+            // Back to before some message of the person's.
+            turns.truncate(1 + dice.roll(turns.len() - 1));
+            main.messages.truncate(turns.pop().unwrap());
+        }
+        6 => {
+            turns.clear();
+            turns.push(0);
+            main.compact(stage, "go on then");
+            main.send(stage, "turn");
+        }
+        other => {
+            turns.push(main.messages.len());
+            // No words twice: at the place of earlier ones, a file that changed since is told anew, cache or not.
+            let words = ["hello", "use the shell", "shell, and then more", "yes"][dice.roll(4)];
+            main.user(&[&format!("{words} {}", stage.calls())]);
+            let repeated = (other == 7).then(|| main.body(dice.roll(2) == 0));
+            repeated.map(|body| main.post(stage, "turn", &body));
+            main.send(stage, "turn");
+            tools(stage, dice, main);
+        }
+    }
+}
+
+fn tools(stage: &mut Stage, dice: &mut Dice, main: &mut Claude) {
+    let calls = |main: &Claude| main.messages.last().unwrap()["content"].to_string().contains("tool_use");
+    while calls(main) {
+        match dice.roll(5) {
+            0 => stage.crash(),
+            1 => stage.write("CLAUDE.md", &format!("# Project\n\nVersion {}.\n", dice.roll(4))),
+            _ => {}
+        }
+        if dice.roll(3) == 0 {
+            main.results(&["The user sent a new message while you were working:\nonce more, please"]);
+            main.send(stage, "turn");
+        } else {
+            main.results(&[]);
+            main.send(stage, "continuation");
+        }
+    }
+}
+
+fn any_conversation(stage: &mut Stage, seed: u64) {
+    claude_project(stage);
+    stage.lines.clear();
+    let (mut dice, mut turns) = (Dice(seed), Vec::new());
+    let mut main = Claude::new(stage, SESSION);
+    main.user(&["hello"]);
+    turns.push(0);
+    main.send(stage, "turn");
+    for _ in 0..STEPS {
+        any_step(stage, &mut dice, &mut main, &mut turns);
+    }
+}
+
+/// Steps of a made up conversation.
+const STEPS: usize = 30;
+
+#[test]
+fn conversations_of_any_course_keep_them() {
+    for seed in 1..=4 {
+        let (mut direct, mut spine) = (Stage::direct(), Stage::spine("claude"));
+        any_conversation(&mut direct, seed);
+        any_conversation(&mut spine, seed);
+        assert_eq!(direct.api.broken(), Vec::<String>::new());
+        let pairs = spine.judge();
+        no_cache_is_lost(&direct, &spine);
+        for (seen, receipt) in &pairs {
+            // In a turn nothing is missing, and what is told is the newest.
+            if receipt.text("kind") == "turn" {
+                let states = receipt.documents();
+                assert!(states.iter().all(|(_, state)| *state != "unverified"), "{states:?}");
+                assert!(!seen.request.body.is_empty());
+            }
+        }
+    }
 }

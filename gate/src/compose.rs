@@ -80,15 +80,11 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     Ok(Composed { plan, body, claims, span })
 }
 
-fn bind_document(
-    doc: &Document,
-    held: &Held<'_>,
-    is_present: bool,
-    injects: bool,
-    known: bool,
-) -> BoundDocument {
+fn bind_document(doc: &Document, held: &Held<'_>, shown: bool, injects: bool, known: bool) -> BoundDocument {
     let earlier = held.documents.get(doc.id.as_str()).copied();
     let same = earlier.filter(|(sha256, _)| *sha256 == doc.sha256);
+    // What the host shows at the start does not count where another version was told after it.
+    let is_present = shown && (earlier.is_none() || same.is_some());
     let state = match (is_present, same, injects, earlier) {
         (true, ..) => Delivery::Present,
         (_, None, true, _) => Delivery::Injected,

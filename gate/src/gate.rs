@@ -304,7 +304,7 @@ impl Gate {
             body: &body,
         })?;
         let receipt = receipt.spent();
-        self.keep_claims(Arc::new(receipt.claims().clone()));
+        self.keep_claims(receipt.shared_claims());
         Ok(receipt)
     }
 

@@ -83,6 +83,11 @@ impl Stage {
         }
     }
 
+    /// How many calls were made.
+    pub fn calls(&self) -> usize {
+        self.expected.len()
+    }
+
     /// One call, which must be answered.
     pub fn call(&mut self, kind: &'static str, path: &str, headers: &[(&str, &str)], body: &Value) -> Got {
         let got = self.try_call(kind, path, headers, body);

@@ -88,6 +88,8 @@ pub fn law_behind(home: &Home, base: &str, requests: &[Recorded]) -> Vec<Shown> 
     }
     let briefings: BTreeMap<&str, &str> = all.iter().map(|r| (r.id(), r.text("briefingDigest"))).collect();
     for (request, receipt) in requests.iter().zip(&pairs) {
+        let ours = request.headers.iter().any(|(name, _)| name.starts_with("x-agentspine"));
+        assert!(!ours && !request.target.starts_with("/w/"), "what is ours went out: {request:?}");
         let texts = texts(&request.json());
         let replayed = holds_its_spans(receipt, &texts, &briefings);
         let framed = texts.iter().filter(|text| briefings.values().any(|span| span == text)).count();
