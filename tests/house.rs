@@ -22,6 +22,7 @@ mod proxy_crowd;
 mod proxy_faults;
 mod proxy_http;
 mod proxy_law;
+mod proxy_turns;
 mod receipts;
 mod rules;
 mod run;

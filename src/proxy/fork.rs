@@ -4,7 +4,7 @@
 //! and caches miss. Nothing is copied from another directory, client or person.
 
 use agentspine_gate::span::{Draft, Place, Span};
-use agentspine_gate::turn::{Host, TurnRequest};
+use agentspine_gate::turn::{CallKind, Host, TurnRequest};
 use agentspine_gate::{Id, ReceiptId, Refusal};
 use http::HeaderMap;
 
@@ -23,6 +23,17 @@ pub(crate) struct Source {
     pub path: PromptPath,
     /// What is sent on.
     pub headers: HeaderMap,
+}
+
+/// Whether a call may be the first of a fork: it answers words, or goes on, after words that were answered before.
+pub(super) fn may_be(request: &TurnRequest, draft: &Draft) -> bool {
+    let new_words = match request.kind {
+        CallKind::Turn | CallKind::Subagent => 1,
+        CallKind::Continuation => 0,
+        // Its body has another shape; the fork's first turn is still to come.
+        CallKind::Side => return false,
+    };
+    draft.slots.len() > new_words
 }
 
 /// Copies the spans of the conversation that the request's history came from, where there is one; durable.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use agentspine_gate::ids::hex;
 use agentspine_gate::instructions::project_id;
 use agentspine_gate::os_fs::OsFs;
+use agentspine_gate::span::Draft;
 use agentspine_gate::turn::{CallKind, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{Detail, Digest, Id, ReceiptId, Refusal};
 use agentspine_model::{ModelClient, Passed, Relayed, Sent};
@@ -14,10 +15,10 @@ use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
 use super::fork::{self, Source};
-use super::read::{self, Asked};
+use super::read::{self, Asked, Sort};
 use super::reply::Outcome;
 use super::settle::Settle;
-use super::thread::{Attempt, Before, Thread, Threads};
+use super::thread::{Attempt, Before, Thread, Threads, answers_at};
 use super::upstream::Onward;
 use super::workspaces::{Binding, Registry, Workspace};
 use crate::chat::cancel::Cancel;
@@ -180,7 +181,6 @@ impl House {
         endpoint: String,
         cancel: &Cancel,
     ) -> Result<(turn::Passed, Settle), Stopped> {
-        let (kind, sort) = (asked.sort.kind(), asked.sort.as_str());
         let body = Digest::of(&asked.draft.body);
         let binding = &workspace.binding;
         let mut request = TurnRequest {
@@ -192,7 +192,7 @@ impl House {
             cwd: binding.dir.clone(),
             // Replaced by one that was drawn before anything is bound.
             delivery_id: asked.conversation,
-            kind,
+            kind: asked.sort.kind(),
             prompt: asked.prompt,
             parent: None,
             retry_of: None,
@@ -202,21 +202,55 @@ impl House {
             model: asked.model,
         };
         let (session, delivery) = self.enter(&request).await?;
+        (request.scope.session_id, request.delivery_id) = (session.clone(), delivery);
         let before = self.before(&session, body).await?;
-        request.scope.session_id = session.clone();
-        request.delivery_id = delivery;
-        request.parent = before.parent.filter(|_| kind == CallKind::Continuation);
-        request.retry_of = before.retry_of;
-        if before.is_first && asked.draft.slots.len() > 1 {
+        if before.turn.is_none() && fork::may_be(&request, &asked.draft) {
             let (request, draft) = (request.clone(), asked.draft.clone());
             self.rooms.desk.ask(move |at| fork::adopt(at, &request, &draft, &source)).await?;
         }
-        let event = move |receipt| LogEvent::Call { receipt, call: kind, sort: sort.to_owned(), body };
+        let sort = self.follow(before, &mut request, asked.sort, asked.standing, &asked.draft).await?;
+        let (kind, at) = (request.kind, answers_at(request.kind, &asked.draft));
+        let sort = sort.as_str().to_owned();
+        let event = move |receipt| LogEvent::Call { receipt, call: kind, sort, body, at };
         let call = Call { request, draft: asked.draft, event: Box::new(event) };
         let passed = turn::walk(&self.rooms, call, &|_| {}, cancel).await?;
-        self.threads(|threads| threads.passed(&session, passed.claims.id, kind, body));
+        self.threads(|threads| threads.passed(&session, passed.claims.id, kind, body, at));
         let settle = Settle::new(Arc::clone(&self.rooms), passed.claims.id);
         Ok((passed, settle))
+    }
+
+    /// What the call follows in its conversation; the sort that it turns out to be.
+    async fn follow(
+        &self,
+        before: Before,
+        request: &mut TurnRequest,
+        sort: Sort,
+        standing: String,
+        draft: &Draft,
+    ) -> Result<Sort, Refusal> {
+        let Before { turn, retry_of } = before;
+        let goes_on = request.kind == CallKind::Continuation;
+        request.parent = turn.map(|turn| turn.receipt).filter(|_| goes_on);
+        request.retry_of = retry_of;
+        let gone = turn.filter(|turn| goes_on && !standing.trim().is_empty() && turn.is_gone_from(draft));
+        if (gone.is_none() && retry_of.is_none()) || !self.is_unknown(request, draft).await? {
+            return Ok(sort);
+        }
+        // What it repeats was said with text that is kept no more: it is said anew.
+        request.retry_of = None;
+        let Some(turn) = gone else { return Ok(sort) };
+        // The client's own compaction in the middle of a turn, its newest steps kept: everything is injected again.
+        (request.kind, request.parent, request.prompt) = (turn.kind, None, standing);
+        Ok(Sort::Afresh)
+    }
+
+    async fn is_unknown(&self, request: &TurnRequest, draft: &Draft) -> Result<bool, Refusal> {
+        let (request, draft) = (request.clone(), draft.clone());
+        let ask = move |at: &mut Drawer| {
+            let spans = at.spans(&request.scope.session_id)?;
+            Ok(at.gate.is_unknown(&request, &draft, &spans))
+        };
+        self.rooms.desk.ask(ask).await
     }
 
     /// Where the call belongs, and its delivery, which never comes from the client: 128 random bits. A conversation seen
@@ -248,7 +282,7 @@ impl House {
             threads.know(session.clone(), Thread::read(&events));
             threads.before(session, body)
         });
-        Ok(before.unwrap_or(Before { parent: None, retry_of: None, is_first: true }))
+        Ok(before.unwrap_or_default())
     }
 
     fn threads<R>(&self, work: impl FnOnce(&mut Threads) -> R) -> R {

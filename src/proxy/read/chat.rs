@@ -23,7 +23,8 @@ pub(super) fn read(body: &str, chain: Option<&Id>) -> Result<Asked, Unreadable> 
     let (sort, prompt) = sort(&messages);
     let conversation = thread::generic_id(&messages);
     let draft = thread::draft(body, chain.unwrap_or(&conversation), &messages, &SHAPE, Vec::new());
-    Ok(Asked { conversation, sort, prompt, model, draft })
+    let standing = thread::standing(sort, &messages);
+    Ok(Asked { conversation, sort, prompt, standing, model, draft })
 }
 
 fn message<'a>(body: &str, json: &'a str, at: At<'_>) -> Result<Message<'a>, Unreadable> {

@@ -84,7 +84,8 @@ fn asked(
         Client::Generic => (thread::generic_id(messages), Vec::new()),
     };
     let draft = thread::draft(body, chain.unwrap_or(&conversation), messages, &SHAPE, slots);
-    Asked { conversation, sort, prompt, model: head.model, draft }
+    let standing = thread::standing(sort, messages);
+    Asked { conversation, sort, prompt, standing, model: head.model, draft }
 }
 
 fn message<'a>(client: Client, body: &str, json: &'a str, at: At<'_>) -> Result<Message<'a>, Unreadable> {

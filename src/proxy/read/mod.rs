@@ -124,6 +124,9 @@ pub(crate) struct Asked {
     /// Turn: the human text, blocks joined by one `\n`, a stand-in such as `[image]` where there is none, the summary
     /// after a compaction without one. Subagent: its task. Else empty.
     pub(crate) prompt: String,
+    /// Continuation: the newest words that stand in it, or the summary it goes on from. They are its prompt where its turn
+    /// turns out to be gone. Else empty.
+    pub(crate) standing: String,
     /// Model name as sent.
     pub(crate) model: String,
     /// The body as it came, and where spans go.

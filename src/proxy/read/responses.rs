@@ -78,8 +78,9 @@ pub(super) fn read(
     let at = At::ROOT.key("input");
     let input = input.ok_or_else(|| at.missing())?;
     let (shape, items) = items(client, &marks, body, input)?;
-    let (sort, prompt) =
-        if generate == Some("false") { (Sort::Prewarm, String::new()) } else { sort(&marks, &items) };
+    // Codex's own word; a server that does not know it would answer.
+    let warms = client == Client::Codex && generate == Some("false");
+    let (sort, prompt) = if warms { (Sort::Prewarm, String::new()) } else { sort(&marks, &items) };
     let slots = if client == Client::Codex { host_slot(&items).into_iter().collect() } else { Vec::new() };
     let messages: Vec<Message<'_>> = items.into_iter().map(|item| item.message).collect();
     let conversation = match previous.or(server_side) {
@@ -88,7 +89,8 @@ pub(super) fn read(
         None => marks.conversation.unwrap_or_else(|| thread::generic_id(&messages)),
     };
     let draft = thread::draft(body, chain.unwrap_or(&conversation), &messages, shape, slots);
-    Ok(Asked { conversation, sort, prompt, model, draft })
+    let standing = thread::standing(sort, &messages);
+    Ok(Asked { conversation, sort, prompt, standing, model, draft })
 }
 
 fn items<'a>(

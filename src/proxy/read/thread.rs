@@ -8,8 +8,9 @@ use std::borrow::Cow;
 
 use agentspine_gate::ids::{Digest, Id};
 use agentspine_gate::span::{Draft, Part, Place, Slot, Wrap};
+use agentspine_gate::turn::CallKind;
 
-use super::Unreadable;
+use super::{Sort, Unreadable};
 use super::json::{At, list, object, offset, string};
 
 /// One message or item.
@@ -185,6 +186,17 @@ pub(super) fn prompt_of(texts: &[&str], message: &Message<'_>) -> String {
     let is_blank = texts.iter().all(|text| text.trim().is_empty());
     let shown = if is_blank { kinds.collect() } else { Vec::new() };
     if shown.is_empty() { texts.join("\n") } else { shown.join("\n") }
+}
+
+/// The newest words that a continuation's request still holds: those of its last message that holds spans.
+pub(super) fn standing(sort: Sort, messages: &[Message<'_>]) -> String {
+    let newest = messages.iter().rfind(|message| message.holds_spans);
+    let Some(message) = newest.filter(|_| sort.kind() == CallKind::Continuation) else {
+        return String::new();
+    };
+    let said: Vec<&str> = message.pieces.iter().filter_map(Piece::text).collect();
+    let said = if said.is_empty() { message.pieces.iter().filter_map(Piece::any_text).collect() } else { said };
+    prompt_of(&said, message)
 }
 
 /// The named fields of an object, or the error that the type is missing.
