@@ -33,7 +33,9 @@ fn send(proxy: &Proxy, session: &str, messages: &[Value]) -> (Got, Option<String
 
 fn kinds(proxy: &Proxy) -> Vec<String> {
     let list = proxy.home.json(&["receipts", "list", "--json"]);
-    let kind = |receipt: &Value| format!("{} {}", receipt["kind"].as_str().unwrap(), receipt["state"].as_str().unwrap());
+    let kind = |receipt: &Value| {
+        format!("{} {}", receipt["kind"].as_str().unwrap(), receipt["state"].as_str().unwrap())
+    };
     list["receipts"].as_array().unwrap().iter().rev().map(kind).collect()
 }
 
@@ -52,7 +54,8 @@ fn a_compaction_inside_a_turn_that_keeps_the_newest_steps_gets_everything_again(
     let proxy = Proxy::of_claude(aye(4));
     let (_, sent) = send(&proxy, "s-1", &[user("do it")]);
     assert!(sent.unwrap().contains(RULE));
-    let summary = user("This session is being continued from a previous conversation: it was asked to do it.");
+    let summary =
+        user("This session is being continued from a previous conversation: it was asked to do it.");
     let kept = [&[summary][..], &step("t1"), &step("t2")].concat();
     let (got, sent) = send(&proxy, "s-1", &kept);
     assert_eq!(got.status, 200, "{}", String::from_utf8_lossy(&got.body));

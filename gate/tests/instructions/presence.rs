@@ -172,7 +172,10 @@ fn what_a_host_showed_last_of_a_document_is_what_counts() {
     let old = shown(&machine, &[(USER, "mine"), (PROJECT, "ours"), (LOCAL, "here")]);
     let again = |text| {
         let path = machine.path(PROJECT);
-        format!("<system-reminder>\nRead again.\n\nContents of {} (a label):\n\n{text}\n</system-reminder>", path.display())
+        format!(
+            "<system-reminder>\nRead again.\n\nContents of {} (a label):\n\n{text}\n</system-reminder>",
+            path.display()
+        )
     };
     let others = ["claude:project/CLAUDE.local.md", "claude:user/CLAUDE.md"];
     let all = ["claude:project/CLAUDE.local.md", "claude:project/CLAUDE.md", "claude:user/CLAUDE.md"];

@@ -10,8 +10,8 @@ use agentspine_gate::ids::{Digest, Id};
 use agentspine_gate::span::{Draft, Part, Place, Slot, Wrap};
 use agentspine_gate::turn::CallKind;
 
-use super::{Sort, Unreadable};
 use super::json::{At, list, object, offset, string};
+use super::{Sort, Unreadable};
 
 /// One message or item.
 pub(super) struct Message<'a> {
@@ -195,7 +195,8 @@ pub(super) fn standing(sort: Sort, messages: &[Message<'_>]) -> String {
         return String::new();
     };
     let said: Vec<&str> = message.pieces.iter().filter_map(Piece::text).collect();
-    let said = if said.is_empty() { message.pieces.iter().filter_map(Piece::any_text).collect() } else { said };
+    let said =
+        if said.is_empty() { message.pieces.iter().filter_map(Piece::any_text).collect() } else { said };
     prompt_of(&said, message)
 }
 
