@@ -21,7 +21,7 @@ fn each_official_library_asks_once_and_raises_a_readable_message() {
     for (program, script) in [(desk.library("py/bin/python"), "ask.py"), ("node".to_owned(), "ask.mjs")] {
         let run = desk.program(&[&program, scripts.join(script).to_str().unwrap()]);
         assert_eq!(run.code, 0, "{run:?}");
-        let raised: Vec<(&str, &str)> = run.out.lines().map(|line| first_words(line)).collect();
+        let raised: Vec<(&str, &str)> = run.out.lines().map(first_words).collect();
         assert_eq!(raised, ASKED, "{run:?}");
         for line in run.out.lines() {
             assert_eq!(line.matches("agentspine blocked this call").count(), 1, "{line}");

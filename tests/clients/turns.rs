@@ -175,6 +175,9 @@ fn a_compressed_body_of_codex_is_sent_on_plainly() {
 /// Starts an agent with so much of the conversation, waits for it, and says so.
 fn leads(call: &Call, turns: &str) -> Say {
     let items = call.body["input"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if items.iter().any(|item| item["type"] == "agent_message" && item.to_string().contains("NEW_TASK")) {
+        return Say::text("Hello, everybody.");
+    }
     let done = items.iter().filter(|item| item["type"] == "function_call_output").count();
     match (call.newest().contains("start an agent"), done) {
         (true, 0) => Say::Tool(
@@ -186,8 +189,8 @@ fn leads(call: &Call, turns: &str) -> Say {
     }
 }
 
-/// The lead's conversation and its agent's, each told everything once.
-fn agent_is_told_once(turns: &'static str) {
+/// The lead's conversation and its agent's, whose only call is of this kind: each told everything once.
+fn agent_is_told_once(turns: &'static str, first: &str) {
     let Some(desk) = Desk::new(Road::Spine, move |call| leads(call, turns)) else { return };
     let rule = desk.inject("codex");
     desk.home.write("src/project/AGENTS.md", "Agents of every kind read this.\n");
@@ -196,9 +199,13 @@ fn agent_is_told_once(turns: &'static str) {
     assert_eq!((run.code, desk.api.broken()), (0, Vec::new()), "{run:?}");
     let pairs = law(&desk);
     // The agent asks while its lead waits.
-    let mut kinds = kinds(&pairs);
-    kinds.sort_unstable();
-    assert_eq!(kinds, ["continuation", "continuation", "subagent", "turn"]);
+    let (lead, agent): (Vec<_>, Vec<_>) = pairs
+        .iter()
+        .partition(|(seen, _)| seen.request.header("thread-id") == seen.request.header("session-id"));
+    let kinds =
+        |pairs: &[&(Seen, Shown)]| pairs.iter().map(|(_, r)| r.text("kind").to_owned()).collect::<Vec<_>>();
+    assert_eq!(kinds(&lead), ["turn", "continuation", "continuation"]);
+    assert_eq!(kinds(&agent), [first]);
     for (seen, _) in &pairs {
         told_once(seen, &[rule, "Agents of every kind read this."], "rule and document");
     }
@@ -206,10 +213,11 @@ fn agent_is_told_once(turns: &'static str) {
 
 #[test]
 fn an_agent_that_codex_starts_is_told_everything_once() {
-    agent_is_told_once("none");
+    agent_is_told_once("none", "subagent");
 }
 
 #[test]
 fn an_agent_that_codex_starts_with_the_whole_conversation_is_told_everything_once() {
-    agent_is_told_once("all");
+    // Its call goes on where its lead's conversation stood.
+    agent_is_told_once("all", "continuation");
 }
