@@ -155,3 +155,12 @@ fn the_status_names_the_hosts_whose_calls_come_through() {
             .contains("claude: wrapper-hard where started with agentspine run")
     );
 }
+
+#[test]
+fn an_api_that_points_elsewhere_is_an_error_and_its_client_is_not_sent_there() {
+    let proxy = Proxy::of_claude([Answer::redirect("http://127.0.0.1:1/")]);
+    let (got, _) = send(&proxy, "s-1", &[user("hi")]);
+    assert_eq!((got.status, got.header("location")), (502, None));
+    let list = proxy.home.json(&["receipts", "list", "--json"]);
+    assert_eq!(list["receipts"][0]["outcome"], "failed", "{list}");
+}
