@@ -86,8 +86,8 @@ const CREDENTIALS: [&str; 7] = ["key", "token", "secret", "password", "sig", "si
 /// Whether a query could hold a credential. A receipt keeps the URL, and never a credential.
 pub(crate) fn may_hold_credential(query: &str) -> bool {
     let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default().to_ascii_lowercase());
-    let named = |name: String| CREDENTIALS.iter().any(|end| name.ends_with(end));
-    names.into_iter().any(named) || !redact(query).1.is_empty()
+    let is_one = |name: String| CREDENTIALS.iter().any(|end| name.ends_with(end));
+    names.into_iter().any(is_one) || !redact(query).1.is_empty()
 }
 
 /// The servers of now: a reload replaces them for the requests that come after.
