@@ -2,8 +2,8 @@
 //! receipt that says what became of it, as far as anybody can know, and the proxy goes on serving.
 
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -64,7 +64,8 @@ fn request(stream: &mut TcpStream) -> Option<Vec<u8>> {
         got.extend_from_slice(&piece[..count]);
         let Some(end) = got.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
         let head = String::from_utf8_lossy(&got[..end]).to_ascii_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok())?;
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok())?;
         if got.len() >= end + 4 + length {
             return Some(got[end + 4..].to_vec());
         }
@@ -110,7 +111,8 @@ fn an_upstream_that_breaks_off_at_any_byte_is_told_as_it_is() {
     let proxied = ground(&upstream.base);
     let head = ANSWER.find("\r\n\r\n").unwrap() + 4;
     for n in 0..=ANSWER.len() {
-        let got = proxied.connect().post("/v1/messages", &[], body(&format!("cut {n}")).to_string().as_bytes());
+        let got =
+            proxied.connect().post("/v1/messages", &[], body(&format!("cut {n}")).to_string().as_bytes());
         match n {
             n if n < head => assert_eq!(got.as_ref().map(|got| got.status).ok(), Some(502), "{n} {got:?}"),
             n if n < ANSWER.len() => assert!(got.is_err(), "{n} {got:?}"),
@@ -138,7 +140,8 @@ fn an_upstream_that_floods_or_lies_in_its_head_is_an_error_and_never_an_answer()
         "SSH-2.0-hello\r\n".to_owned(),
         "HTTP/1.1 200 OK\r\ncontent-length: 4\r\ncontent-length: 9\r\n\r\n\"ok\"".to_owned(),
         "HTTP/1.1 200 OK\r\ncontent-length: -4\r\n\r\n\"ok\"".to_owned(),
-        "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"
+            .to_owned(),
     ];
     let count = heads.len();
     let upstream = Hostile::start(move |n, stream| {
@@ -147,7 +150,8 @@ fn an_upstream_that_floods_or_lies_in_its_head_is_an_error_and_never_an_answer()
     });
     let proxied = ground(&upstream.base);
     for n in 0..count {
-        let got = proxied.connect().post("/v1/messages", &[], body(&format!("flood {n}")).to_string().as_bytes());
+        let got =
+            proxied.connect().post("/v1/messages", &[], body(&format!("flood {n}")).to_string().as_bytes());
         let status = got.as_ref().map(|got| got.status).unwrap_or_default();
         assert!([502, 307].contains(&status), "{n} {got:?}");
     }
@@ -163,7 +167,8 @@ fn an_upstream_that_answers_before_it_read_the_body_leaves_a_receipt_that_tells(
     let base = Hostile::listen(Box::new(|_, mut stream| {
         let mut piece = [0; 16];
         let _ = stream.read(&mut piece);
-        let _ = stream.write_all(b"HTTP/1.1 413 Too Much\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
+        let _ =
+            stream.write_all(b"HTTP/1.1 413 Too Much\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
         let _ = stream.shutdown(Shutdown::Both);
     }));
     let proxied = ground(&base);
@@ -200,7 +205,8 @@ fn a_client_that_leaves_while_the_upstream_is_silent_or_speaks_leaves_a_receipt_
     let (tell, told) = std::sync::mpsc::channel();
     let upstream = Hostile::start(move |n, stream| {
         if n % 2 == 1 {
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
             stream.write_all(format!("{head}9\r\ndata: 1\n\n\r\n").as_bytes()).unwrap();
         }
         // Held until the proxy leaves it.
@@ -279,7 +285,9 @@ fn a_daemon_killed_at_any_moment_leaves_no_request_without_a_consumed_receipt() 
                         n += 1;
                         let Ok(_) = TcpStream::connect(address) else { return };
                         let sent = body(&format!("round {round}, thread {thread}, call {n}")).to_string();
-                        let Ok(got) = Http::connect(address, secret).post("/v1/messages", &[], sent.as_bytes()) else {
+                        let Ok(got) =
+                            Http::connect(address, secret).post("/v1/messages", &[], sent.as_bytes())
+                        else {
                             return;
                         };
                         assert_eq!(got.status, 200, "{}", got.text());
@@ -332,7 +340,9 @@ fn a_stranger_on_this_machine_gets_nothing_sent_and_nothing_told() {
     assert_eq!((page.status, page.header("access-control-allow-origin")), (403, ""));
     let twice = stranger(&secret, "/v1/messages", &[("x-agentspine-workspace", &secret)]);
     assert_eq!(twice.header("agentspine-block"), "proxy-refused/workspace");
-    for path in ["/v1/completions", "/api/chat", "/v1/messages/../../v1/x", "/v1/messages/batches", "/v1//messages"] {
+    for path in
+        ["/v1/completions", "/api/chat", "/v1/messages/../../v1/x", "/v1/messages/batches", "/v1//messages"]
+    {
         let got = stranger(&secret, path, &[]);
         assert!(got.header("agentspine-block").starts_with("proxy-refused/"), "{path} {got:?}");
     }
@@ -353,12 +363,18 @@ fn a_stranger_on_this_machine_gets_nothing_sent_and_nothing_told() {
 fn keys_prompts_answers_and_secrets_of_calls_that_went_out_stand_nowhere_of_ours() {
     const CANARIES: [&str; 4] = ["canaryprompt", "canarykey", "canaryanswer", "canaryheader"];
     let upstream = Hostile::start(|n, stream| {
-        let (status, body) = [(200, "canaryanswer"), (401, "canaryanswer canarykey"), (200, "canaryansw")][n % 3];
-        let head = format!("HTTP/1.1 {status} Any\r\nset-cookie: canaryheader\r\ncontent-length: 12\r\n\r\n{body}");
+        let (status, body) =
+            [(200, "canaryanswer"), (401, "canaryanswer canarykey"), (200, "canaryansw")][n % 3];
+        let head =
+            format!("HTTP/1.1 {status} Any\r\nset-cookie: canaryheader\r\ncontent-length: 12\r\n\r\n{body}");
         let _ = stream.write_all(head.as_bytes());
     });
     let proxied = ground(&upstream.base);
-    let headers = [("x-api-key", "sk-canarykey-0123456789"), ("authorization", "Bearer canarykey"), ("cookie", "canaryheader")];
+    let headers = [
+        ("x-api-key", "sk-canarykey-0123456789"),
+        ("authorization", "Bearer canarykey"),
+        ("cookie", "canaryheader"),
+    ];
     for path in ["/v1/messages?canaryheader=1", "/v1/chat/completions"] {
         for n in 0..3 {
             let sent = body(&format!("canaryprompt {n}")).to_string();
@@ -373,7 +389,8 @@ fn keys_prompts_answers_and_secrets_of_calls_that_went_out_stand_nowhere_of_ours
     for (name, bytes) in kept {
         let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         // The endpoint of a call is bound as it was asked for, its query with it.
-        let bound = |canary: &str| canary == "canaryheader" && (name.contains("journal") || name == "receipts");
+        let bound =
+            |canary: &str| canary == "canaryheader" && (name.contains("journal") || name == "receipts");
         for canary in CANARIES {
             assert!(!holds(canary) || bound(canary), "{canary} in {name}");
         }

@@ -31,20 +31,29 @@ fn any_request(dice: &mut Dice, n: usize) -> (&'static str, String, Value) {
     // A body may well be equal to an earlier one: that is a retry.
     let words = format!("words {}", if dice.roll(5) == 0 { dice.roll(8) } else { n });
     let (path, mut body) = match dice.roll(4) {
-        0 => ("/v1/messages", json!({ "max_tokens": 8, "messages": [
-            { "role": "user", "content": first }, { "role": "assistant", "content": "yes" },
-            { "role": "user", "content": [{ "type": "text", "text": words }] },
-        ]})),
+        0 => (
+            "/v1/messages",
+            json!({ "max_tokens": 8, "messages": [
+                { "role": "user", "content": first }, { "role": "assistant", "content": "yes" },
+                { "role": "user", "content": [{ "type": "text", "text": words }] },
+            ]}),
+        ),
         1 => ("/v1/messages/count_tokens", json!({ "messages": [{ "role": "user", "content": words }] })),
-        2 => ("/v1/responses", json!({ "input": [
+        2 => (
+            "/v1/responses",
+            json!({ "input": [
             { "role": "user", "content": first },
             { "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": "yes" }] },
             { "role": "user", "content": [{ "type": "input_text", "text": words }] },
-        ], "stream": true })),
-        _ => ("/v1/chat/completions", json!({ "messages": [
-            { "role": "user", "content": first }, { "role": "assistant", "content": "yes" },
-            { "role": "user", "content": words },
-        ]})),
+        ], "stream": true }),
+        ),
+        _ => (
+            "/v1/chat/completions",
+            json!({ "messages": [
+                { "role": "user", "content": first }, { "role": "assistant", "content": "yes" },
+                { "role": "user", "content": words },
+            ]}),
+        ),
     };
     body["model"] = json!("m");
     (path, session, body)
@@ -69,7 +78,8 @@ fn every_one_of_a_thousand_concurrent_requests_has_a_receipt_of_its_own() {
     let begun = std::time::Instant::now();
     std::thread::scope(|scope| {
         for thread in 0..CONNECTIONS {
-            let (sent, secret, address) = (Arc::clone(&sent), secrets[thread % WORKSPACES].clone(), &proxied.address);
+            let (sent, secret, address) =
+                (Arc::clone(&sent), secrets[thread % WORKSPACES].clone(), &proxied.address);
             scope.spawn(move || {
                 let (mut http, mut dice) = (Http::connect(address, &secret), Dice(thread as u64 + 1));
                 loop {
@@ -96,7 +106,8 @@ fn every_one_of_a_thousand_concurrent_requests_has_a_receipt_of_its_own() {
     let ids: HashSet<&str> = pairs.iter().map(|one| one.id()).collect();
     assert_eq!(ids.len(), wished, "none twice");
     for seen in &seen {
-        let rules: Vec<usize> = (0..WORKSPACES).filter(|n| says(seen.json(), &format!("project {n}."))).collect();
+        let rules: Vec<usize> =
+            (0..WORKSPACES).filter(|n| says(seen.json(), &format!("project {n}."))).collect();
         assert!(rules.len() <= 1, "documents of {rules:?} in one request");
     }
     let per_second = f64::from(u32::try_from(wished).unwrap()) / took.as_secs_f64();
@@ -115,7 +126,8 @@ fn turn(session_words: &str) -> Value {
 
 fn ask(proxied: &Proxied, secret: &str, path: &str, body: &Value) {
     let headers = [("x-claude-code-session-id", "618e08ae-3b03-4e3c-9982-6622e0570ed5")];
-    let got = Http::connect(&proxied.address, secret).post(path, &headers, body.to_string().as_bytes()).unwrap();
+    let got =
+        Http::connect(&proxied.address, secret).post(path, &headers, body.to_string().as_bytes()).unwrap();
     assert_eq!(got.status, 200, "{}", got.text());
 }
 
@@ -167,10 +179,11 @@ fn users_and_tenants_in_one_directory_share_no_conversation() {
     let api = Api::start_unjudged(|_| Say::text("yes"));
     let proxied = Proxied::start(Home::new(), api.base(), "claude");
     proxied.home.write("src/project/CLAUDE.md", "A rule for all.\n");
-    let secrets: Vec<String> = [&["claude"][..], &["claude", "--user", "other"], &["claude", "--tenant", "other"]]
-        .iter()
-        .map(|args| proxied.secret_for(&proxied.home.project(), args))
-        .collect();
+    let secrets: Vec<String> =
+        [&["claude"][..], &["claude", "--user", "other"], &["claude", "--tenant", "other"]]
+            .iter()
+            .map(|args| proxied.secret_for(&proxied.home.project(), args))
+            .collect();
     let unlike: HashSet<&String> = secrets.iter().collect();
     assert_eq!(unlike.len(), 3, "a secret for each");
     let first = turn("the very same words");

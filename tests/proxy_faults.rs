@@ -124,7 +124,8 @@ impl Ground {
         assert!(message.contains(words) && message.contains("Next: "), "{told}");
         assert!(message.contains("Nothing was sent."), "{told}");
         let whole = format!("{:?}{}", got.headers, got.text());
-        for canary in [PROMPT, FILE, "canarykey", &self.proxied.secret, self.home().path().to_str().unwrap()] {
+        for canary in [PROMPT, FILE, "canarykey", &self.proxied.secret, self.home().path().to_str().unwrap()]
+        {
             assert!(!whole.contains(canary), "{canary} in {told}");
         }
         let again = self.post(path, body);
@@ -254,7 +255,8 @@ fn a_required_provider_without_an_answer_stops_every_call() {
 #[test]
 fn rules_that_cannot_be_trusted_stop_every_call() {
     let mut ground = Ground::new();
-    let proposed = ground.home().json(&["remember-propose", "--claim", "Releases leave on Tuesdays.", "--json"]);
+    let proposed =
+        ground.home().json(&["remember-propose", "--claim", "Releases leave on Tuesdays.", "--json"]);
     let candidate = proposed["candidate"]["id"].as_str().unwrap().to_owned();
     ground.home().ok(&["remember-confirm", &candidate, "--confirm-local-user"]);
     ground.passes();
@@ -356,7 +358,12 @@ fn a_state_directory_that_is_gone_stops_every_call() {
         let got = ground.post(path, &body);
         assert_eq!(got.status, status, "{got:?}");
         let reason = got.header("agentspine-block");
-        assert!(["receipt-failed/", "preflight-failed/", "proxy-refused/workspace"].iter().any(|code| reason.starts_with(code)), "{got:?}");
+        assert!(
+            ["receipt-failed/", "preflight-failed/", "proxy-refused/workspace"]
+                .iter()
+                .any(|code| reason.starts_with(code)),
+            "{got:?}"
+        );
     }
     assert_eq!(ground.server.requests().len(), 1);
 }
@@ -376,14 +383,18 @@ fn a_full_disk_stops_every_call() {
     let largest = ground.home().state_files().iter().map(|(_, bytes)| bytes.len()).max().unwrap();
     let blocks = largest / 512;
     let mut command = Command::new("sh");
-    let line = format!("trap '' XFSZ; ulimit -f {blocks}; exec '{}' proxy --instruction-host claude", env!("CARGO_BIN_EXE_agentspine"));
+    let line = format!(
+        "trap '' XFSZ; ulimit -f {blocks}; exec '{}' proxy --instruction-host claude",
+        env!("CARGO_BIN_EXE_agentspine")
+    );
     command.args(["-c", &line]).env_clear().env("HOME", ground.home().path()).env("PATH", "/usr/bin:/bin");
     command.current_dir(ground.home().project());
     let mut live = Live::ask(&mut command);
     live.until("by itself");
     let mut refused = 0;
     for round in 0..400 {
-        let (path, status, body) = asks(&format!("round {round} {}", "x".repeat(20_000))).swap_remove(round % 6);
+        let (path, status, body) =
+            asks(&format!("round {round} {}", "x".repeat(20_000))).swap_remove(round % 6);
         let before = ground.server.requests().len();
         ground.server.push(Answer::text(&["pong"]));
         let got = ground.post(path, &body);
@@ -425,11 +436,17 @@ fn a_body_that_is_no_request_goes_nowhere() {
         for body in bodies {
             let got = ground.proxied.post(path, &[], body);
             let told = format!("{path} {:?}: {got:?} {}", String::from_utf8_lossy(body), got.text());
-            assert_eq!((got.status, got.header("agentspine-block")), (status, "proxy-refused/unreadable"), "{told}");
+            assert_eq!(
+                (got.status, got.header("agentspine-block")),
+                (status, "proxy-refused/unreadable"),
+                "{told}"
+            );
             assert_eq!(got.header("x-should-retry"), "false", "{told}");
             assert!(!got.text().contains(PROMPT), "{told}");
         }
-        for (coding, body) in [("gzip", &b"no gzip"[..]), ("zstd", b"\x28\xb5\x2f\xfd"), ("br", b"\xff\xff"), ("odd", b"{}")] {
+        for (coding, body) in
+            [("gzip", &b"no gzip"[..]), ("zstd", b"\x28\xb5\x2f\xfd"), ("br", b"\xff\xff"), ("odd", b"{}")]
+        {
             let got = ground.proxied.post(path, &[("content-encoding", coding)], body);
             assert!(got.header("agentspine-block").starts_with("proxy-refused/"), "{coding} {got:?}");
         }
@@ -448,14 +465,26 @@ fn the_middle_of_a_conversation_that_nobody_knows_goes_nowhere() {
         { "role": "user", "content": result },
     ]);
     let body = json!({ "model": "m", "max_tokens": 8, "messages": messages });
-    ground.refuses_one("/v1/messages", 424, &body, "preflight-failed/conversation-unknown", "claude:project/CLAUDE.md");
+    ground.refuses_one(
+        "/v1/messages",
+        424,
+        &body,
+        "preflight-failed/conversation-unknown",
+        "claude:project/CLAUDE.md",
+    );
     let input = json!([
         { "role": "user", "content": PROMPT },
         { "type": "function_call", "call_id": "c", "name": "x", "arguments": "{}" },
         { "type": "function_call_output", "call_id": "c", "output": "y" },
     ]);
     let body = json!({ "model": "m", "input": input });
-    ground.refuses_one("/v1/responses", 400, &body, "preflight-failed/conversation-unknown", "claude:project/CLAUDE.md");
+    ground.refuses_one(
+        "/v1/responses",
+        400,
+        &body,
+        "preflight-failed/conversation-unknown",
+        "claude:project/CLAUDE.md",
+    );
     let call = json!([{ "id": "c", "type": "function", "function": { "name": "x", "arguments": "{}" } }]);
     let messages = json!([
         { "role": "user", "content": PROMPT }, { "role": "assistant", "content": null, "tool_calls": call },

@@ -55,7 +55,15 @@ fn codex_project(stage: &mut Stage) {
 
 fn remember(stage: &Stage) {
     let summary = "Shells of this project are run by hand, agents as well.";
-    stage.agentspine(&["memory", "remember", "--title", "How the shell is used", "--summary", summary, "--json"]);
+    stage.agentspine(&[
+        "memory",
+        "remember",
+        "--title",
+        "How the shell is used",
+        "--summary",
+        summary,
+        "--json",
+    ]);
 }
 
 fn claude_script(stage: &mut Stage) {
@@ -90,7 +98,9 @@ fn claude_script(stage: &mut Stage) {
     // What nobody typed.
     main.user(&["<bash-input>ls</bash-input>", "<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>"]);
     main.send(stage, "continuation");
-    main.user(&["<system-reminder>\n[SYSTEM NOTIFICATION - NOT USER INPUT]\nA task is done.\n</system-reminder>"]);
+    main.user(&[
+        "<system-reminder>\n[SYSTEM NOTIFICATION - NOT USER INPUT]\nA task is done.\n</system-reminder>",
+    ]);
     main.send(stage, "continuation");
     main.user(&["something else"]);
     main.send(stage, "turn");
@@ -100,7 +110,8 @@ fn claude_script(stage: &mut Stage) {
 fn claude_code_keeps_signed_turns_and_cache_over_tools_queued_words_subagents_and_crashes() {
     let (_, receipts) = both("claude", claude_script);
     let turns: Vec<&Shown> = receipts.iter().filter(|one| one.text("kind") == "turn").collect();
-    let states = |shown: &Shown| shown.documents().iter().map(|(_, state)| (*state).to_owned()).collect::<Vec<_>>();
+    let states =
+        |shown: &Shown| shown.documents().iter().map(|(_, state)| (*state).to_owned()).collect::<Vec<_>>();
     assert_eq!(states(turns[0]), ["present", "injected"]);
     assert_eq!(states(turns[1]), ["present", "replayed"]);
     assert!(turns[0].0.to_string().contains("injected"));
@@ -307,7 +318,7 @@ fn a_file_that_goes_back_to_what_the_client_shows_is_told_again_as_the_newest() 
     main.send(&mut stage, "turn");
     let pairs = stage.judge();
     let states: Vec<&str> = pairs.iter().map(|(_, receipt)| receipt.documents()[0].1).collect();
-    assert_eq!(states, ["present", "injected", "injected", "replayed"]);
+    assert_eq!(states, ["present", "injected", "injected", "present"]);
     // The last word on the file is the file.
     for (seen, _) in &pairs[2..] {
         let body = seen.json().to_string();
@@ -331,7 +342,8 @@ fn any_step(stage: &mut Stage, dice: &mut Dice, main: &mut Claude, turns: &mut V
         6 => {
             turns.clear();
             turns.push(0);
-            main.compact(stage, "go on then");
+            let words = format!("go on then {}", stage.calls());
+            main.compact(stage, &words);
             main.send(stage, "turn");
         }
         other => {

@@ -16,7 +16,14 @@ fn conversation(desk: &Desk) -> Vec<Run> {
     runs.push(desk.claude(&["-p", "--continue", "/compact"]));
     runs.push(desk.claude(&["-p", "--continue", "after all that"]));
     let session = desk.api.prompts()[0].request.header("x-claude-code-session-id").unwrap().to_owned();
-    runs.push(desk.claude(&["-p", "--resume", &session, "and finally, use the shell", "--allowedTools", "Bash"]));
+    runs.push(desk.claude(&[
+        "-p",
+        "--resume",
+        &session,
+        "and finally, use the shell",
+        "--allowedTools",
+        "Bash",
+    ]));
     runs
 }
 
@@ -58,12 +65,18 @@ fn claude_code_through_the_proxy_answers_as_it_does_without_and_every_call_has_i
     }
     let kinds: Vec<&str> = pairs.iter().map(|(_, receipt)| receipt.text("kind")).collect();
     let wanted = [
-        "turn", "continuation", // a tool
-        "turn", // the second prompt
-        "turn", "subagent", "continuation", "continuation", // an agent, who uses a tool
-        "side", // the compaction
-        "turn", "turn", // refused by the API for its stale thinking, sent again without
-        "turn", "continuation", // a tool again
+        "turn",
+        "continuation", // a tool
+        "turn",         // the second prompt
+        "turn",
+        "subagent",
+        "continuation",
+        "continuation", // an agent, who uses a tool
+        "side",         // the compaction
+        "turn",
+        "turn", // refused by the API for its stale thinking, sent again without
+        "turn",
+        "continuation", // a tool again
     ];
     assert_eq!(kinds, wanted);
 

@@ -23,7 +23,10 @@ fn conversation(desk: &Desk) -> Vec<Run> {
 /// Documents of every level; one telling line of each.
 fn documents(desk: &Desk) -> Vec<&'static str> {
     desk.home.write(".codex/AGENTS.md", "The global file of the person.\n");
-    desk.home.write("src/project/AGENTS.md", "---\nfront: matter\n---\n<!-- a comment -->\nThe project's <b>own</b> @file.md \"rules\".\n");
+    desk.home.write(
+        "src/project/AGENTS.md",
+        "---\nfront: matter\n---\n<!-- a comment -->\nThe project's <b>own</b> @file.md \"rules\".\n",
+    );
     vec!["The global file of the person.", "The project's <b>own</b> @file.md \"rules\"."]
 }
 
@@ -63,14 +66,22 @@ fn codex_through_the_proxy_answers_as_it_does_without_and_every_call_has_its_rec
 #[test]
 fn a_file_that_codex_cuts_reaches_the_model_whole() {
     let Some(desk) = Desk::new(Road::Spine, obliging) else { return };
-    let long = format!("# Agents\n\n{}The very last line of it.\n", "A line of a long file of agents.\n".repeat(1200));
+    let long = format!(
+        "# Agents\n\n{}The very last line of it.\n",
+        "A line of a long file of agents.\n".repeat(1200)
+    );
     desk.home.write("src/project/AGENTS.md", &long);
     let refused = desk.codex(&["hello"]);
     assert_ne!(refused.code, 0, "{refused:?}");
     assert!(refused.err.contains("instructionBudget.hardLimitBytes"), "{}", refused.err);
     assert_eq!(desk.api.prompts().len(), 0);
 
-    desk.home.ok(&["preflight-policy", "--set", "instructionBudget.hardLimitBytes=65536", "--confirm-local-policy"]);
+    desk.home.ok(&[
+        "preflight-policy",
+        "--set",
+        "instructionBudget.hardLimitBytes=65536",
+        "--confirm-local-policy",
+    ]);
     let run = desk.codex(&["hello"]);
     assert_eq!(said(&[run]), ["Understood, and noted."]);
     let pairs = law(&desk);

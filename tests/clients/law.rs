@@ -17,11 +17,17 @@ pub fn law(desk: &Desk) -> Vec<(Seen, Shown)> {
     for receipt in receipts(&desk.home).into_iter().filter(Shown::is_consumed) {
         open.entry(receipt.text("requestDigest").to_owned()).or_default().push(receipt);
     }
-    let pairs: Vec<(Seen, Shown)> = desk.api.prompts().into_iter().map(|seen| take(desk, &mut open, seen)).collect();
+    let pairs: Vec<(Seen, Shown)> =
+        desk.api.prompts().into_iter().map(|seen| take(desk, &mut open, seen)).collect();
     let left: Vec<&str> = open.values().flatten().map(Shown::id).collect();
     assert_eq!(left, Vec::<&str>::new(), "consumed, and no request came");
     for (seen, receipt) in &pairs {
-        assert_eq!(receipt.outcome(), if seen.status == 200 { "answered" } else { "failed" }, "{}", receipt.id());
+        assert_eq!(
+            receipt.outcome(),
+            if seen.status == 200 { "answered" } else { "failed" },
+            "{}",
+            receipt.id()
+        );
         splices(seen, receipt);
         documents(receipt);
     }
@@ -49,7 +55,8 @@ fn documents(receipt: &Shown) {
 fn splices(seen: &Seen, receipt: &Shown) {
     let body = std::str::from_utf8(&seen.request.body).unwrap();
     let wanted = receipt.text("clientBodyDigest");
-    let found = stripped(body).into_iter().any(|candidate| Digest::of(candidate.as_bytes()).to_hex() == wanted);
+    let found =
+        stripped(body).into_iter().any(|candidate| Digest::of(candidate.as_bytes()).to_hex() == wanted);
     assert!(found, "the body of {} ({}) is not the client's plus spans", receipt.id(), receipt.text("kind"));
     let spans = receipt.claims()["replayedSpans"].as_array().map_or(0, Vec::len);
     let own = usize::from(!receipt.text("briefingDigest").is_empty());

@@ -59,7 +59,8 @@ impl Desk {
         git(&home, &["init", "--quiet", "--initial-branch=main"]);
         if road == Road::Spine {
             let base = api.base();
-            let upstreams = format!("[proxy]\nanthropic = \"{base}\"\nopenai = \"{base}\"\nchatgpt = \"{base}\"\n");
+            let upstreams =
+                format!("[proxy]\nanthropic = \"{base}\"\nopenai = \"{base}\"\nchatgpt = \"{base}\"\n");
             home.write(".config/agentspine/config.toml", &upstreams);
         }
         Some(Self { home, api, clients, road })
@@ -121,7 +122,8 @@ impl Desk {
             "model_providers.scripted.env_key=\"OPENAI_API_KEY\"",
         ];
         let own = own.iter().filter(|_| self.road == Road::Direct).flat_map(|option| ["-c", option]);
-        let all: Vec<&str> = own.chain(["exec", "--sandbox", "danger-full-access"]).chain(args.iter().copied()).collect();
+        let all: Vec<&str> =
+            own.chain(["exec", "--sandbox", "danger-full-access"]).chain(args.iter().copied()).collect();
         let mut command = self.client("codex", &all);
         command.env("OPENAI_API_KEY", "sk-dummy");
         Run::of(command.output().unwrap())

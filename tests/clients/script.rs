@@ -17,9 +17,12 @@ pub fn obliging(call: &Call) -> Say {
     }
     if newest.contains("ask an agent") && !call.is_subagent() {
         let task = "Say hello, please, and use the shell for it.";
-        return Say::Tool("Agent", json!({
-            "description": "say hello", "prompt": task, "subagent_type": "general-purpose", "run_in_background": false,
-        }));
+        return Say::Tool(
+            "Agent",
+            json!({
+                "description": "say hello", "prompt": task, "subagent_type": "general-purpose", "run_in_background": false,
+            }),
+        );
     }
     if newest.contains("use the shell") {
         return match call.kind {
@@ -46,7 +49,10 @@ pub fn claude_documents(desk: &Desk) -> Vec<&'static str> {
     home.write("src/project/docs/imported.md", "The imported text says \"this\" \\ and é.\n");
     home.write("src/project/.claude/CLAUDE.md", "The second file of the project.\n");
     home.write("src/project/.claude/rules/always.md", "---\npaths: []\n---\nA rule for everything.\n");
-    home.write("src/project/.claude/rules/sometimes.md", "---\npaths:\n  - \"*.zig\"\n---\nA rule for zig.\n");
+    home.write(
+        "src/project/.claude/rules/sometimes.md",
+        "---\npaths:\n  - \"*.zig\"\n---\nA rule for zig.\n",
+    );
     home.write("src/project/CLAUDE.local.md", "Words of this machine.\n");
     vec![
         "Answer in the language of the person.",

@@ -35,7 +35,8 @@ impl Chat {
     }
 
     pub fn send(&mut self, stage: &mut Stage, kind: &'static str) {
-        let got = stage.call(kind, "/v1/chat/completions", &[("authorization", "Bearer dummy")], &self.body());
+        let got =
+            stage.call(kind, "/v1/chat/completions", &[("authorization", "Bearer dummy")], &self.body());
         self.messages.push(got.json()["choices"][0]["message"].clone());
     }
 }

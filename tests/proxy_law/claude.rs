@@ -47,7 +47,8 @@ impl Claude {
     pub fn results(&mut self, texts: &[&str]) {
         let last = self.messages.last().unwrap();
         let calls = last["content"].as_array().unwrap().iter().filter(|block| block["type"] == "tool_use");
-        let results = calls.map(|call| json!({ "type": "tool_result", "tool_use_id": call["id"], "content": "hi" }));
+        let results =
+            calls.map(|call| json!({ "type": "tool_result", "tool_use_id": call["id"], "content": "hi" }));
         let texts = texts.iter().map(|text| json!({ "type": "text", "text": text }));
         let content: Vec<Value> = results.chain(texts).collect();
         assert!(content[0]["type"] == "tool_result", "{last}");
@@ -83,7 +84,11 @@ impl Claude {
         let mut messages: Vec<Value> = self.messages.clone();
         for (n, message) in messages.iter_mut().enumerate() {
             let blocks = message["content"].as_array().unwrap().clone();
-            if n < newest && message["role"] != "assistant" && blocks.len() == 1 && blocks[0]["type"] == "text" {
+            if n < newest
+                && message["role"] != "assistant"
+                && blocks.len() == 1
+                && blocks[0]["type"] == "text"
+            {
                 message["content"] = blocks[0]["text"].clone();
             }
         }
@@ -132,7 +137,8 @@ impl Claude {
         asking.send(stage, "side");
         self.files = files(stage);
         self.messages.clear();
-        let summary = "This session is being continued from a previous conversation that ran out of room.\nThey spoke.";
+        let summary =
+            "This session is being continued from a previous conversation that ran out of room.\nThey spoke.";
         self.user(&[summary, text]);
     }
 }
@@ -143,7 +149,8 @@ fn files(stage: &Stage) -> Value {
     let path = stage.home().project().canonicalize().unwrap().join("CLAUDE.md");
     let text = std::fs::read_to_string(&path).unwrap();
     let label = "project instructions, checked into the codebase";
-    let text = format!("{REMINDER}Contents of {} ({label}):\n\n{}\n</system-reminder>", path.display(), text.trim());
+    let text =
+        format!("{REMINDER}Contents of {} ({label}):\n\n{}\n</system-reminder>", path.display(), text.trim());
     json!({ "type": "text", "text": text })
 }
 

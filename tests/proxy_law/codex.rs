@@ -117,15 +117,17 @@ impl Codex {
 fn opening(stage: &Stage) -> Vec<Value> {
     let dir = stage.home().project().canonicalize().unwrap();
     let text = std::fs::read_to_string(dir.join("AGENTS.md")).unwrap();
-    let files = format!("# AGENTS.md instructions for {}\n\n<INSTRUCTIONS>\n{text}\n</INSTRUCTIONS>", dir.display());
-    let developer = |text: &str| {
-        json!({ "type": "message", "role": "developer", "content": [{ "type": "input_text", "text": text }] })
-    };
+    let files =
+        format!("# AGENTS.md instructions for {}\n\n<INSTRUCTIONS>\n{text}\n</INSTRUCTIONS>", dir.display());
+    let developer = |text: &str| json!({ "type": "message", "role": "developer", "content": [{ "type": "input_text", "text": text }] });
     vec![
         developer("You are a coding agent."),
         developer("Skills and permissions."),
         user(&files, "instructions.user_instructions"),
-        user("<environment_context>\n<cwd>/p</cwd>\n</environment_context>", "environments.environment_context"),
+        user(
+            "<environment_context>\n<cwd>/p</cwd>\n</environment_context>",
+            "environments.environment_context",
+        ),
     ]
 }
 

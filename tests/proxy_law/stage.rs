@@ -95,7 +95,13 @@ impl Stage {
         got
     }
 
-    pub fn try_call(&mut self, kind: &'static str, path: &str, headers: &[(&str, &str)], body: &Value) -> Got {
+    pub fn try_call(
+        &mut self,
+        kind: &'static str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Got {
         let mut http = match &self.road {
             Road::Direct(_) => Http::connect(self.api.base().trim_start_matches("http://"), ""),
             Road::Spine(proxied) => proxied.connect(),
@@ -143,11 +149,21 @@ pub fn no_cache_is_lost(direct: &Stage, spine: &Stage) {
     let (without, with) = (direct.api.prompts(), spine.api.prompts());
     assert_eq!(without.len(), with.len(), "as many requests");
     for (n, (without, with)) in without.iter().zip(&with).enumerate() {
-        assert!(with.cache.read >= without.cache.read, "call {n}: {:?} became {:?}", without.cache, with.cache);
+        assert!(
+            with.cache.read >= without.cache.read,
+            "call {n}: {:?} became {:?}",
+            without.cache,
+            with.cache
+        );
         let fresh = |seen: &Seen| seen.cache.written + seen.cache.fresh;
         let spans: Vec<usize> = spans(&with.json()).into_iter().rev().take(2).collect();
         let ours: usize = spans.iter().sum::<usize>() + spans.len() * SPAN_FRAME;
-        assert!(fresh(with) <= fresh(without) + ours, "call {n}: {:?} became {:?}", without.cache, with.cache);
+        assert!(
+            fresh(with) <= fresh(without) + ours,
+            "call {n}: {:?} became {:?}",
+            without.cache,
+            with.cache
+        );
         assert_eq!(with.cache.marks, without.cache.marks, "cache marks");
     }
 }

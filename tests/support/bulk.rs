@@ -65,7 +65,8 @@ pub fn pairs<'r>(
         let waiting = open.get_mut(&digest).unwrap_or_else(|| panic!("no receipt binds {digest}"));
         // Of equal bodies, one that says "not sent" is never the one that came.
         let fits = |receipt: &&Shown| receipt.text("endpoint") == endpoint && receipt.outcome() != "not-sent";
-        let at = waiting.iter().position(fits).unwrap_or_else(|| panic!("more requests than receipts: {digest}"));
+        let at =
+            waiting.iter().position(fits).unwrap_or_else(|| panic!("more requests than receipts: {digest}"));
         pairs.push(waiting.remove(at));
     }
     (pairs, open.into_values().flatten().collect())

@@ -51,7 +51,8 @@ impl Got {
 impl Proxied {
     /// Upstreams of every dialect at `base`; `client` is `claude`, `codex` or `generic`, bound to Claude's files.
     pub fn start(home: Home, base: &str, client: &str) -> Self {
-        let upstreams = format!("[proxy]\nanthropic = \"{base}\"\nopenai = \"{base}\"\nchatgpt = \"{base}\"\n");
+        let upstreams =
+            format!("[proxy]\nanthropic = \"{base}\"\nopenai = \"{base}\"\nchatgpt = \"{base}\"\n");
         home.write(".config/agentspine/config.toml", &upstreams);
         let words: &[&str] = match client {
             "generic" => &["proxy", "--instruction-host", "claude"],
@@ -68,7 +69,8 @@ impl Proxied {
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
         let mut live = Live::ask(&mut self.home.command(&args));
         let said = live.until("by itself").to_owned();
-        let after = |mark: &str| said.split(mark).nth(1).unwrap().split([' ', '/', '\n']).next().unwrap().to_owned();
+        let after =
+            |mark: &str| said.split(mark).nth(1).unwrap().split([' ', '/', '\n']).next().unwrap().to_owned();
         (self.address, self.secret) = (after("on http://"), after("/w/"));
         self.live = Some(live);
     }
@@ -99,7 +101,8 @@ impl Proxied {
         assert_eq!(run.code, 0, "{run:?}");
         let document: Value = serde_json::from_str(&run.out).unwrap();
         let variables = &document["variables"];
-        let header = variables["ANTHROPIC_CUSTOM_HEADERS"].as_str().and_then(|header| header.split(": ").nth(1));
+        let header =
+            variables["ANTHROPIC_CUSTOM_HEADERS"].as_str().and_then(|header| header.split(": ").nth(1));
         header.or_else(|| variables["AGENTSPINE_WORKSPACE"].as_str()).unwrap().to_owned()
     }
 
@@ -165,7 +168,13 @@ impl Http {
         [head.as_bytes(), body].concat()
     }
 
-    pub fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<()> {
+    pub fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<()> {
         let raw = self.raw(method, path, headers, body);
         self.stream.get_mut().write_all(&raw)
     }

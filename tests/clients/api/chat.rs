@@ -22,5 +22,8 @@ pub fn reply(call: &Call, say: &Say, n: u32, usage: Usage) -> Reply {
         "completion_tokens": 5, "total_tokens": total + 5,
     });
     let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });
-    Reply::json(200, &json!({ "id": format!("chatcmpl-{n}"), "object": "chat.completion", "choices": [choice], "usage": usage }))
+    Reply::json(
+        200,
+        &json!({ "id": format!("chatcmpl-{n}"), "object": "chat.completion", "choices": [choice], "usage": usage }),
+    )
 }
