@@ -82,18 +82,6 @@ impl Proxied {
         live.end();
     }
 
-    /// Ends it as a system does that shuts down.
-    pub fn leave(&mut self) {
-        let live = self.live.take().unwrap();
-        live.terminate();
-        live.end();
-    }
-
-    /// Process id of the daemon.
-    pub fn pid(&self) -> u32 {
-        self.live.as_ref().unwrap().id()
-    }
-
     /// The secret of another directory, or of another client or identity: `args` of `agentspine env`.
     pub fn secret_for(&self, dir: &Path, args: &[&str]) -> String {
         let mut command = self.home.command(&[&["env"], args, &["--json"]].concat());
