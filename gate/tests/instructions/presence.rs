@@ -184,7 +184,7 @@ fn what_a_host_showed_last_of_a_document_is_what_counts() {
         present(&snapshot, &slots).into_iter().collect()
     };
     assert_eq!(found(&[&old]), others);
-    assert_eq!(found(&[&again("ours\n\nmore"), &old]), all);
+    assert_eq!(found(&[&old, &again("ours\n\nmore")]), all);
     // What came between is what the model read last, whatever stood there before.
-    assert_eq!(found(&[&again("other"), &again("ours\n\nmore"), &old]), others);
+    assert_eq!(found(&[&old, &again("ours\n\nmore"), &again("other")]), others);
 }
