@@ -101,6 +101,8 @@ fn the_same_request_after_a_pause_is_no_repetition_of_the_paused_one() {
     let list = proxy.home.json(&["receipts", "list", "--json"]);
     let shown = proxy.home.ok(&["receipts", "show", list["receipts"][0]["id"].as_str().unwrap()]);
     assert!(shown.contains("paused"), "{shown}");
+    let doctor = proxy.home.run(&["doctor"]);
+    assert!(doctor.out.contains("injection is paused there"), "{}", doctor.out);
     proxy.home.ok(&["proxy", "--resume"]);
     let (got, sent) = send(&proxy, "s-1", &[user("do it")]);
     assert_eq!((got.status, sent.is_some_and(|sent| sent.contains(RULE))), (200, true));
@@ -119,4 +121,46 @@ fn the_same_request_after_its_injected_text_was_erased_is_said_anew() {
     let (got, sent) = send(&proxy, "s-1", &[user("do it")]);
     assert_eq!(got.status, 200, "{}", String::from_utf8_lossy(&got.body));
     assert_eq!(sent.unwrap().matches(RULE).count(), 1);
+}
+
+#[test]
+fn an_address_that_could_hold_a_key_is_refused_because_receipts_keep_addresses() {
+    let proxy = Proxy::of_claude(aye(1));
+    let body = json!({"model": "claude-test", "max_tokens": 1, "messages": [user("hi")]}).to_string();
+    let got = proxy.post("/v1/messages?beta=true&api_key=sk-dummy", "", body.as_bytes()).answer();
+    assert_eq!(got.status, 424);
+    assert!(String::from_utf8_lossy(&got.body).contains("send it in a header"));
+    assert_eq!(proxy.api.requests().len(), 0);
+}
+
+#[test]
+fn the_status_names_the_hosts_whose_calls_come_through() {
+    let proxy = Proxy::of_claude(aye(1));
+    send(&proxy, "s-1", &[user("hi")]);
+    let status = proxy.home.json(&["preflight-status", "--json"]);
+    let modes = json!({
+        "agentspine": "wrapper-hard", "claude": "wrapper-hard", "codex": "not-enforced", "king": "not-enforced",
+        "generic": "not-enforced",
+    });
+    assert_eq!(status["enforcement"], modes);
+    assert_eq!(status["hostTrust"]["claude"], "unverified");
+    assert_eq!(
+        (&status["pausedDirectories"], &status["sessions"][0]["sessionId"]),
+        (&json!(0), &json!("s-1"))
+    );
+    assert!(
+        proxy
+            .home
+            .ok(&["preflight-status"])
+            .contains("claude: wrapper-hard where started with agentspine run")
+    );
+}
+
+#[test]
+fn an_api_that_points_elsewhere_is_an_error_and_its_client_is_not_sent_there() {
+    let proxy = Proxy::of_claude([Answer::redirect("http://127.0.0.1:1/")]);
+    let (got, _) = send(&proxy, "s-1", &[user("hi")]);
+    assert_eq!((got.status, got.header("location")), (502, None));
+    let list = proxy.home.json(&["receipts", "list", "--json"]);
+    assert_eq!(list["receipts"][0]["outcome"], "failed", "{list}");
 }

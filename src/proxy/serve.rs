@@ -9,17 +9,19 @@ use agentspine_gate::os_fs::OsFs;
 use agentspine_gate::span::Draft;
 use agentspine_gate::turn::{CallKind, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{Detail, Digest, Id, ReceiptId, Refusal};
-use agentspine_model::{ModelClient, Passed, Relayed, Sent};
+use agentspine_model::{ModelClient, ModelError, Passed, Relayed, Sent};
+use hyper::header::LOCATION;
+use hyper::{HeaderMap, StatusCode};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
 use super::fork::{self, Source};
 use super::read::{self, Asked, Sort};
-use super::reply::Outcome;
+use super::reply::{End, How, Outcome};
 use super::settle::Settle;
 use super::thread::{Attempt, Before, Thread, Threads, answers_at};
-use super::upstream::Onward;
+use super::upstream::{Onward, may_hold_credential};
 use super::workspaces::{Binding, Registry, Workspace};
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
@@ -41,6 +43,10 @@ const TIDY_EVERY: Duration = Duration::from_hours(24);
 /// What a client reads that speaks a dialect its workspace has no server for.
 const NO_UPSTREAM: &str =
     "this workspace sends nothing in this API's dialect: start the client with agentspine run";
+/// What a client reads whose address could hold a key.
+const CREDENTIAL: &str = "the address ends with what could be a credential: send it in a header";
+/// What a client reads whose upstream redirects: it would follow with prompt and key, past the gate.
+const ELSEWHERE: &str = "the server points to another address; redirects are not followed";
 
 impl Behind for Arc<House> {
     type Workspace = Workspace;
@@ -56,6 +62,9 @@ impl Behind for Arc<House> {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
+        if query.as_deref().is_some_and(may_hold_credential) {
+            return Outgoing::Unreadable(CREDENTIAL.to_owned());
+        }
         let Some(endpoint) = self.onward.now().endpoint(workspace.binding.upstreams, path, query.as_deref())
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
@@ -66,6 +75,12 @@ impl Behind for Arc<House> {
         };
         let receipt = Some(passed.claims.id);
         match self.client.relay(headers, passed.admitted).await {
+            Ok(Relayed { status, headers, .. }) if leads_elsewhere(status, &headers) => {
+                settle.with_answer(status).tell(End { how: How::Whole, bytes: 0 });
+                let (status, message) = (status.as_u16(), ELSEWHERE.to_owned());
+                let error = ModelError::Status { status, message, retry_after: None };
+                Outgoing::UpstreamFailed { receipt, error }
+            }
             Ok(Relayed { status, headers, body, .. }) => Outgoing::Relayed(Relay {
                 receipt,
                 status,
@@ -84,7 +99,8 @@ impl Behind for Arc<House> {
 
     async fn pass(&self, workspace: Arc<Workspace>, passing: Passing) -> Outgoing {
         let Passing { path, query, headers } = passing;
-        let Some(question) = self.onward.now().question(workspace.binding.upstreams, path, query.as_deref())
+        let onward = self.onward.now();
+        let Some(question) = onward.question(workspace.binding.upstreams, path, query.as_deref(), &headers)
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
@@ -288,6 +304,10 @@ impl House {
     fn threads<R>(&self, work: impl FnOnce(&mut Threads) -> R) -> R {
         work(&mut self.threads.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+fn leads_elsewhere(status: StatusCode, headers: &HeaderMap) -> bool {
+    status.is_redirection() && headers.contains_key(LOCATION)
 }
 
 /// A conversation of another person than the default one has that person's mark: ids that clients choose, or that follow

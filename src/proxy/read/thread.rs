@@ -170,11 +170,18 @@ pub(super) fn content<'a>(
     Ok((form, pieces.filter_map(Result::transpose).collect::<Result<_, _>>()?))
 }
 
+/// Longest model name, bytes: receipts and lists show it, so it must be a name.
+const MODEL_BYTES_MAX: usize = 256;
+
 /// `model`, which every dialect has.
 pub(super) fn model(model: Option<&str>) -> Result<String, Unreadable> {
     let at = At::ROOT.key("model");
     let model = string(model.ok_or_else(|| at.missing())?, at)?;
-    if model.is_empty() { Err(at.missing()) } else { Ok(model.into_owned()) }
+    match model.len() {
+        0 => Err(at.missing()),
+        1..=MODEL_BYTES_MAX => Ok(model.into_owned()),
+        _ => Err(at.wrong("a model's name")),
+    }
 }
 
 /// Human texts as one prompt; where they are blank, a stand-in for what else is shown, because a turn has a prompt.
