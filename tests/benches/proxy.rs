@@ -10,6 +10,7 @@
 //! human prompts, each with recall over a memory ledger. `continuation`: 19 rounds of tool results, as agents mostly make.
 //! CPU is user and system time of the whole process from /proc, in ticks of 10 ms, so only sums over a row are told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+#![allow(clippy::cast_precision_loss, reason = "counts of calls are far below 2^52")]
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
