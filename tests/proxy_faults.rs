@@ -383,11 +383,11 @@ fn a_full_disk_stops_every_call() {
     let largest = ground.home().state_files().iter().map(|(_, bytes)| bytes.len()).max().unwrap();
     let blocks = largest / 512;
     let mut command = Command::new("sh");
-    let line = format!(
+    let script = format!(
         "trap '' XFSZ; ulimit -f {blocks}; exec '{}' proxy --instruction-host claude",
         env!("CARGO_BIN_EXE_agentspine")
     );
-    command.args(["-c", &line]).env_clear().env("HOME", ground.home().path()).env("PATH", "/usr/bin:/bin");
+    command.args(["-c", &script]).env_clear().env("HOME", ground.home().path()).env("PATH", "/usr/bin:/bin");
     command.current_dir(ground.home().project());
     let mut live = Live::ask(&mut command);
     live.until("by itself");

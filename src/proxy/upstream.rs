@@ -86,8 +86,8 @@ const CREDENTIALS: [&str; 7] = ["key", "token", "secret", "password", "sig", "si
 /// Whether a query could hold a credential. A receipt keeps the URL, and never a credential.
 pub(crate) fn may_hold_credential(query: &str) -> bool {
     let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default().to_ascii_lowercase());
-    let is_one = |name: String| CREDENTIALS.iter().any(|end| name.ends_with(end));
-    names.into_iter().any(is_one) || !redact(query).1.is_empty()
+    let holds_key = |name: String| CREDENTIALS.iter().any(|end| name.ends_with(end));
+    names.into_iter().any(holds_key) || !redact(query).1.is_empty()
 }
 
 /// The servers of now: a reload replaces them for the requests that come after.
@@ -150,9 +150,9 @@ mod tests {
         ] {
             assert_eq!(bases.endpoint(to, path, query).as_deref(), expected);
         }
-        let bare = HeaderMap::new();
-        assert!(bases.question(Upstreams::OpenAi, PassPath::Hello, None, &bare).is_none());
-        assert!(bases.question(Upstreams::Anthropic, PassPath::Models, Some("q=a+prompt"), &bare).is_none());
+        let no_headers = HeaderMap::new();
+        assert!(bases.question(Upstreams::OpenAi, PassPath::Hello, None, &no_headers).is_none());
+        assert!(bases.question(Upstreams::Anthropic, PassPath::Models, Some("q=a+prompt"), &no_headers).is_none());
     }
 
     #[test]
@@ -161,16 +161,16 @@ mod tests {
         let [anthropic, openai, chatgpt] =
             ["https://a.example", "https://o.example", "https://c.example"].map(base);
         let bases = Bases { anthropic: anthropic.clone(), openai: openai.clone(), chatgpt };
-        let bare = HeaderMap::new();
+        let no_headers = HeaderMap::new();
         let versioned: HeaderMap =
             [(HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"))]
                 .into_iter()
                 .collect();
         let asked = |to, headers| bases.question(to, PassPath::Models, None, headers);
         let list = |base: &Base| Promptless::Models(base.clone(), ListQuery::default());
-        assert_eq!(asked(Upstreams::ByDialect, &bare), Some(list(&openai)));
+        assert_eq!(asked(Upstreams::ByDialect, &no_headers), Some(list(&openai)));
         assert_eq!(asked(Upstreams::ByDialect, &versioned), Some(list(&anthropic)));
-        assert_eq!(asked(Upstreams::Anthropic, &bare), Some(list(&anthropic)));
+        assert_eq!(asked(Upstreams::Anthropic, &no_headers), Some(list(&anthropic)));
         assert_eq!(asked(Upstreams::OpenAi, &versioned), Some(list(&openai)));
     }
 

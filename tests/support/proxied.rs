@@ -82,18 +82,6 @@ impl Proxied {
         live.end();
     }
 
-    /// Ends it as a system does that shuts down.
-    pub fn leave(&mut self) {
-        let live = self.live.take().unwrap();
-        live.terminate();
-        live.end();
-    }
-
-    /// Process id of the daemon.
-    pub fn pid(&self) -> u32 {
-        self.live.as_ref().unwrap().id()
-    }
-
     /// The secret of another directory, or of another client or identity: `args` of `agentspine env`.
     pub fn secret_for(&self, dir: &Path, args: &[&str]) -> String {
         let mut command = self.home.command(&[&["env"], args, &["--json"]].concat());
@@ -154,17 +142,16 @@ impl Http {
 
     /// Bytes of the request that [`Self::send`] would send.
     pub fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
+        let mut lines = vec![format!("{method} {path} HTTP/1.1"), format!("host: {}", self.address)];
         if !self.secret.is_empty() {
-            head.push_str(&format!("x-agentspine-workspace: {}\r\n", self.secret));
+            lines.push(format!("x-agentspine-workspace: {}", self.secret));
         }
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
+        lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
         if method == "POST" {
-            head.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
+            lines.push("content-type: application/json".to_owned());
+            lines.push(format!("content-length: {}", body.len()));
         }
-        head.push_str("\r\n");
+        let head = lines.join("\r\n") + "\r\n\r\n";
         [head.as_bytes(), body].concat()
     }
 

@@ -185,5 +185,6 @@ fn what_a_host_showed_last_of_a_document_is_what_counts() {
     };
     assert_eq!(found(&[&old]), others);
     assert_eq!(found(&[&old, &again("ours\n\nmore")]), all);
+    // What came between is what the model read last, whatever stood there before.
     assert_eq!(found(&[&old, &again("ours\n\nmore"), &again("other")]), others);
 }
