@@ -152,7 +152,9 @@ mod tests {
         }
         let no_headers = HeaderMap::new();
         assert!(bases.question(Upstreams::OpenAi, PassPath::Hello, None, &no_headers).is_none());
-        assert!(bases.question(Upstreams::Anthropic, PassPath::Models, Some("q=a+prompt"), &no_headers).is_none());
+        assert!(
+            bases.question(Upstreams::Anthropic, PassPath::Models, Some("q=a+prompt"), &no_headers).is_none()
+        );
     }
 
     #[test]
