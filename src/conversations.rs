@@ -101,12 +101,16 @@ impl Durability {
 }
 
 /// The store.
-pub(crate) struct Conversations(Connection);
+pub(crate) struct Conversations {
+    file: Connection,
+    /// What `synchronous` was set to last.
+    level: Option<Durability>,
+}
 
 impl Conversations {
     /// Opens or creates the file, 0600, in an existing private directory.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        schema::open(path).map(Self)
+        schema::open(path).map(|file| Self { file, level: None })
     }
 
     /// Starts a session.
@@ -157,7 +161,7 @@ impl Conversations {
     pub(crate) fn events(&self, session: &Id) -> Result<Vec<Event>> {
         self.session(session)?.ok_or_else(|| ConversationsError::UnknownSession(session.clone()))?;
         let sql = "SELECT seq, kind, at, body FROM event WHERE session_id = ?1 ORDER BY seq";
-        let mut statement = self.0.prepare_cached(sql)?;
+        let mut statement = self.file.prepare_cached(sql)?;
         let mut found = statement.query([session.as_str()])?;
         let mut events = Vec::new();
         while let Some(row) = found.next()? {
@@ -169,7 +173,7 @@ impl Conversations {
     /// The spans of a session, in the order they were injected.
     pub(crate) fn spans(&self, session: &Id) -> Result<Vec<Span>> {
         let sql = "SELECT place, receipt_id, text FROM span WHERE session_id = ?1 ORDER BY rowid";
-        let mut statement = self.0.prepare_cached(sql)?;
+        let mut statement = self.file.prepare_cached(sql)?;
         let mut found = statement.query([session.as_str()])?;
         let mut spans = Vec::new();
         while let Some(row) = found.next()? {
@@ -192,7 +196,8 @@ impl Conversations {
 
     /// The sessions that would lose injected text if the spans of these receipts were erased.
     pub(crate) fn sessions_holding(&self, receipts: &[ReceiptId]) -> Result<Vec<Id>> {
-        let mut statement = self.0.prepare("SELECT DISTINCT session_id FROM span WHERE receipt_id = ?1")?;
+        let mut statement =
+            self.file.prepare("SELECT DISTINCT session_id FROM span WHERE receipt_id = ?1")?;
         let mut sessions = Vec::new();
         for receipt in receipts {
             let found = statement.query_map([receipt.to_hex()], |row| row.get::<_, String>(0))?;
@@ -221,14 +226,14 @@ impl Conversations {
 
     /// One session.
     pub(crate) fn session(&self, id: &Id) -> Result<Option<Session>> {
-        let mut statement = self.0.prepare_cached(&format!("{} WHERE id = ?1", rows::SESSIONS))?;
+        let mut statement = self.file.prepare_cached(&format!("{} WHERE id = ?1", rows::SESSIONS))?;
         statement.query_row([id.as_str()], |row| Ok(rows::session(row))).optional()?.transpose()
     }
 
     /// Sessions, the most recently used first.
     pub(crate) fn sessions(&self, limit: u32) -> Result<Vec<Session>> {
         let mut statement =
-            self.0.prepare(&format!("{} ORDER BY last_at DESC, id LIMIT ?1", rows::SESSIONS))?;
+            self.file.prepare(&format!("{} ORDER BY last_at DESC, id LIMIT ?1", rows::SESSIONS))?;
         let mut found = statement.query([limit])?;
         let mut sessions = Vec::new();
         while let Some(row) = found.next()? {
@@ -243,7 +248,7 @@ impl Conversations {
             "{} WHERE project_id = ?1 AND host = 'agentspine' AND events > 0 ORDER BY last_at DESC, id LIMIT 1",
             rows::SESSIONS
         );
-        let mut statement = self.0.prepare_cached(&sql)?;
+        let mut statement = self.file.prepare_cached(&sql)?;
         statement.query_row([project.as_str()], |row| Ok(rows::session(row))).optional()?.transpose()
     }
 
@@ -281,7 +286,7 @@ impl Conversations {
     /// The text last left in the composer.
     pub(crate) fn load_draft(&self, session: &Id) -> Result<Option<String>> {
         let sql = "SELECT text FROM draft WHERE session_id = ?1";
-        Ok(self.0.query_row(sql, [session.as_str()], |row| row.get(0)).optional()?)
+        Ok(self.file.query_row(sql, [session.as_str()], |row| row.get(0)).optional()?)
     }
 
     fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
@@ -294,8 +299,13 @@ impl Conversations {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        self.0.pragma_update(None, "synchronous", durability.level())?;
-        let tx = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if self.level != Some(durability) {
+            // Unknown until the switch is made.
+            self.level = None;
+            self.file.pragma_update(None, "synchronous", durability.level())?;
+            self.level = Some(durability);
+        }
+        let tx = self.file.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let done = work(&tx)?;
         tx.commit()?;
         Ok(done)
@@ -303,6 +313,6 @@ impl Conversations {
 
     /// Deleted text also leaves the write-ahead log.
     fn forget_freed_pages(&self) -> Result<()> {
-        Ok(self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+        Ok(self.file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     }
 }

@@ -16,9 +16,9 @@ use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
 use super::read::{self, Asked};
 use super::reply::Outcome;
 use super::settle::Settle;
-use super::thread::{Before, Thread, Threads};
+use super::thread::{Before, Repeat, Thread, Threads};
 use super::upstream::Onward;
-use super::workspaces::{Registry, Workspace};
+use super::workspaces::{Binding, Registry, Workspace};
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
 use crate::conversations::{NewSession, SPAN_UNUSED_MS_MAX};
@@ -49,7 +49,7 @@ impl Behind for Arc<House> {
 
     async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
         let Inbound { path, query, headers, body } = inbound;
-        let asked = match read::read(workspace.binding.host, path, &headers, &body) {
+        let asked = match read::read(workspace.binding.host, path, &headers, body) {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
@@ -141,86 +141,78 @@ impl House {
     }
 
     async fn walk(
-        &self,
-        workspace: &Workspace,
+        self: &Arc<Self>,
+        workspace: &Arc<Workspace>,
         asked: Asked,
         endpoint: String,
         cancel: &Cancel,
     ) -> Result<(turn::Passed, Settle), Refusal> {
-        let (kind, sort) = (asked.sort.kind(), asked.sort.as_str());
-        let body = Digest::of(&asked.draft.body);
-        let (scope, before, delivery_id) = self.enter(workspace, &asked, body).await?;
-        let session = scope.session_id.clone();
-        if let Some(refusal) = self.threads(|threads| threads.just_refused(&session, body)) {
+        let Asked { conversation, sort, prompt, model, draft } = asked;
+        let (kind, sort, body) = (sort.kind(), sort.as_str(), Digest::of(&draft.body));
+        let (dir, host) = (workspace.binding.dir.clone(), workspace.binding.host);
+        let repeat = Repeat { dir, host, conversation: conversation.clone(), body };
+        if let Some(refusal) = self.threads(|threads| threads.just_refused(&repeat)) {
             return Err(refusal);
         }
-        let binding = &workspace.binding;
-        let request = TurnRequest {
-            identity: binding.identity.clone(),
-            host: binding.host,
-            instruction_host: Some(binding.instruction_host),
-            homes: binding.homes.clone(),
-            scope,
-            cwd: binding.dir.clone(),
-            delivery_id,
-            kind,
-            prompt: asked.prompt,
-            parent: before.parent.filter(|_| kind == CallKind::Continuation),
-            retry_of: before.retry_of,
-            injection: workspace.injection,
-            client_body_digest: body,
-            endpoint,
-            model: asked.model,
-        };
+        let said = Said { conversation, kind, prompt, model, body, endpoint };
+        let (house, workspace) = (Arc::clone(self), Arc::clone(workspace));
+        let request = move |at: &mut Drawer| house.request(at, &workspace, said);
         let event = move |receipt| LogEvent::Call { receipt, call: kind, sort: sort.to_owned(), body };
-        let call = Call { request, draft: asked.draft, event: Box::new(event) };
+        let call = Call { request: Box::new(request), draft, event: Box::new(event) };
         match turn::walk(&self.rooms, call, &|_| {}, cancel).await {
             Ok(passed) => {
-                self.threads(|threads| threads.passed(&session, passed.claims.id, kind, body));
-                let settle = Settle::new(Arc::clone(&self.rooms), passed.claims.id);
+                let claims = &passed.claims;
+                self.threads(|threads| threads.passed(&claims.session_id, claims.id, kind, body));
+                let settle = Settle::new(Arc::clone(&self.rooms), claims.id);
                 Ok((passed, settle))
             }
             Err(Stopped::Refused(refusal)) => {
-                self.threads(|threads| threads.refused(&session, body, &refusal));
+                self.threads(|threads| threads.refused(repeat, &refusal));
                 Err(refusal)
             }
             Err(Stopped::Cancelled) => Err(cancelled()),
         }
     }
 
-    /// Where the call belongs, what it follows, and its delivery, which never comes from the client: 128 random bits. A
-    /// conversation seen for the first time is started.
-    async fn enter(
-        &self,
-        workspace: &Workspace,
-        asked: &Asked,
-        body: Digest,
-    ) -> Result<(Scope, Before, Id), Refusal> {
-        let binding = &workspace.binding;
-        let project_id = project_id(&OsFs, &binding.dir);
-        let mut new = NewSession {
-            id: asked.conversation.clone(),
-            created_at: 0,
+    /// What the gate is asked: where the call belongs, what it follows, and its delivery, which never comes from the
+    /// client: 128 random bits. A conversation seen for the first time is started.
+    fn request(&self, at: &mut Drawer, workspace: &Workspace, said: Said) -> Result<TurnRequest, Refusal> {
+        let Said { conversation, kind, prompt, model, body, endpoint } = said;
+        let Binding { dir, host, instruction_host, identity, homes, .. } = workspace.binding.clone();
+        let project_id = project_id(&OsFs, &dir);
+        let session_id = at.enter(NewSession {
+            id: conversation,
+            created_at: at.seams.clock.wall_ms(),
             project_id: project_id.clone(),
-            cwd: binding.dir.clone(),
-            host: binding.host,
-            instruction_host: binding.instruction_host,
-        };
-        let enter = move |at: &mut Drawer| {
-            new.created_at = at.seams.clock.wall_ms();
-            Ok((at.enter(new)?, delivery(at)?))
-        };
-        let (session_id, delivery) = self.rooms.desk.ask(enter).await?;
-        let before = self.before(&session_id, body).await?;
-        Ok((Scope { session_id, project_id, task_id: None, group_id: None }, before, delivery))
+            cwd: dir.clone(),
+            host,
+            instruction_host,
+        })?;
+        let before = self.before(at, &session_id, body)?;
+        Ok(TurnRequest {
+            identity,
+            host,
+            instruction_host: Some(instruction_host),
+            homes,
+            scope: Scope { session_id, project_id, task_id: None, group_id: None },
+            cwd: dir,
+            delivery_id: delivery(at)?,
+            kind,
+            prompt,
+            parent: before.parent.filter(|_| kind == CallKind::Continuation),
+            retry_of: before.retry_of,
+            injection: workspace.injection,
+            client_body_digest: body,
+            endpoint,
+            model,
+        })
     }
 
-    async fn before(&self, session: &Id, body: Digest) -> Result<Before, Refusal> {
+    fn before(&self, at: &Drawer, session: &Id, body: Digest) -> Result<Before, Refusal> {
         if let Some(before) = self.threads(|threads| threads.before(session, body)) {
             return Ok(before);
         }
-        let id = session.clone();
-        let events = self.rooms.desk.ask(move |at| at.read(&id)).await?;
+        let events = at.read(session)?;
         let before = self.threads(|threads| {
             threads.know(session.clone(), Thread::read(&events));
             threads.before(session, body)
@@ -231,6 +223,16 @@ impl House {
     fn threads<R>(&self, work: impl FnOnce(&mut Threads) -> R) -> R {
         work(&mut self.threads.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// What a request says by itself.
+struct Said {
+    conversation: Id,
+    kind: CallKind,
+    prompt: String,
+    model: String,
+    body: Digest,
+    endpoint: String,
 }
 
 fn delivery(at: &Drawer) -> Result<Id, Refusal> {

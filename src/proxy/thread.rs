@@ -1,9 +1,10 @@
 //! Threads: what the calls of a conversation so far mean for its next one.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use agentspine_gate::turn::CallKind;
+use agentspine_gate::turn::{CallKind, Host};
 use agentspine_gate::{Digest, Id, ReceiptId, Refusal};
 
 use crate::chat::log::LogEvent;
@@ -64,11 +65,24 @@ pub(crate) struct Before {
     pub retry_of: Option<ReceiptId>,
 }
 
+/// What a client sends again when it repeats itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Repeat {
+    /// The workspace's directory.
+    pub dir: PathBuf,
+    /// Its client.
+    pub host: Host,
+    /// The conversation, as the client names it.
+    pub conversation: Id,
+    /// The client's body.
+    pub body: Digest,
+}
+
 /// The conversations of one daemon.
 #[derive(Default)]
 pub(crate) struct Threads {
     known: HashMap<Id, Thread>,
-    refused: HashMap<(Id, Digest), (Instant, Refusal)>,
+    refused: HashMap<Repeat, (Instant, Refusal)>,
 }
 
 impl Threads {
@@ -94,16 +108,16 @@ impl Threads {
     }
 
     /// A call was refused.
-    pub(crate) fn refused(&mut self, session: &Id, body: Digest, refusal: &Refusal) {
+    pub(crate) fn refused(&mut self, call: Repeat, refusal: &Refusal) {
         self.refused.retain(|_, (at, _)| at.elapsed() < REFUSED_FOR);
         if self.refused.len() < THREADS_MAX {
-            self.refused.insert((session.clone(), body), (Instant::now(), refusal.clone()));
+            self.refused.insert(call, (Instant::now(), refusal.clone()));
         }
     }
 
     /// The refusal of the same body a moment ago.
-    pub(crate) fn just_refused(&self, session: &Id, body: Digest) -> Option<Refusal> {
-        let (at, refusal) = self.refused.get(&(session.clone(), body))?;
+    pub(crate) fn just_refused(&self, call: &Repeat) -> Option<Refusal> {
+        let (at, refusal) = self.refused.get(call)?;
         (at.elapsed() < REFUSED_FOR).then(|| refusal.clone())
     }
 }

@@ -637,7 +637,9 @@ async fn answer(body: axum::body::Bytes) -> axum::response::Response {
     let (kind, body) = if start.contains(r#""stream":true"#) {
         let events = stream::unfold(0, |n| async move {
             tokio::task::yield_now().await;
-            let event = format!("event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"word {n}\"}}}}\n\n");
+            let event = format!(
+                "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"word {n}\"}}}}\n\n"
+            );
             (n < EVENTS).then(|| (Ok::<_, Infallible>(event), n + 1))
         });
         ("text/event-stream", axum::body::Body::from_stream(events))

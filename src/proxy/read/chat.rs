@@ -20,7 +20,7 @@ pub(super) fn read(body: &str) -> Result<Asked, Unreadable> {
     let messages: Vec<Message<'_>> = each.collect::<Result<_, _>>()?;
     let (sort, prompt) = sort(&messages);
     let conversation = thread::generic_id(&messages);
-    let draft = thread::draft(body, &conversation, &messages, &SHAPE, None);
+    let draft = thread::draft(&conversation, &messages, &SHAPE, None);
     Ok(Asked { conversation, sort, prompt, model, draft })
 }
 

@@ -59,14 +59,13 @@ pub(super) fn read(
         wants_title: !has_tools && wants_title(output)?,
         is_subagent: headers.contains_key(AGENT_HEADER) || says_subagent(system)?,
     };
-    Ok(asked(client, path, headers, body, head, &messages))
+    Ok(asked(client, path, headers, head, &messages))
 }
 
 fn asked(
     client: Client,
     path: PromptPath,
     headers: &HeaderMap,
-    body: &str,
     head: Head<'_>,
     messages: &[Message<'_>],
 ) -> Asked {
@@ -81,7 +80,7 @@ fn asked(
         Client::Claude => (claude_id(headers, &head, messages), host_slot(messages)),
         Client::Generic => (thread::generic_id(messages), None),
     };
-    let draft = thread::draft(body, &conversation, messages, &SHAPE, slot);
+    let draft = thread::draft(&conversation, messages, &SHAPE, slot);
     Asked { conversation, sort, prompt, model: head.model, draft }
 }
 

@@ -180,19 +180,22 @@ pub(crate) enum Unreadable {
     },
 }
 
-/// Reads a request of `client` that came to `path`.
+/// Reads a request of `client` that came to `path`. The body is taken: it is large, and copied once less.
 pub(crate) fn read(
     client: Host,
     path: PromptPath,
     headers: &HeaderMap,
-    body: &[u8],
+    body: impl Into<Vec<u8>>,
 ) -> Result<Asked, Unreadable> {
-    let text = std::str::from_utf8(body).map_err(|error| Unreadable::NotUtf8(error.valid_up_to()))?;
-    match path {
+    let body = body.into();
+    let text = std::str::from_utf8(&body).map_err(|error| Unreadable::NotUtf8(error.valid_up_to()))?;
+    let mut asked = match path {
         PromptPath::Messages | PromptPath::CountTokens => messages::read(client, path, headers, text),
         PromptPath::Responses => responses::read(client, headers, text),
         PromptPath::ChatCompletions => chat::read(text),
-    }
+    }?;
+    asked.draft.body = body;
+    Ok(asked)
 }
 
 /// A client's own id as ours; `x:` and 20 hex digits of its digest where it is none.

@@ -82,7 +82,7 @@ pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked,
         Some(kept) => Id::of_digest("generic", Digest::of(kept.as_bytes())),
         None => marks.conversation.unwrap_or_else(|| thread::generic_id(&messages)),
     };
-    let draft = thread::draft(body, &conversation, &messages, shape, slot);
+    let draft = thread::draft(&conversation, &messages, shape, slot);
     Ok(Asked { conversation, sort, prompt, model, draft })
 }
 

@@ -123,9 +123,8 @@ pub(super) fn first_digest(messages: &[Message<'_>]) -> Digest {
     places.find(|place| *place != start).unwrap_or(start).0
 }
 
-/// The draft: the body as it came, a slot for each message that holds spans.
+/// A slot for each message that holds spans; the door adds the body.
 pub(super) fn draft(
-    body: &str,
     conversation: &Id,
     messages: &[Message<'_>],
     shape: &Shape,
@@ -139,7 +138,7 @@ pub(super) fn draft(
             slots.extend(shape.slot(message.form, place));
         }
     }
-    Draft { body: body.as_bytes().to_vec(), slots, host_slot }
+    Draft { body: Vec::new(), slots, host_slot }
 }
 
 fn then(place: Place, message: &Message<'_>) -> Place {
