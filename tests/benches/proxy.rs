@@ -89,12 +89,12 @@ fn measure(part: usize) {
          p50 and p99 of the whole call, p50 of the time to the answer's first byte, CPU of the process a call\n"
     );
     println!(
-        "{:<34}{:>13} |{:>30} |{:>38} |{:>38}",
+        "{:<34}{:>13} |{:>30} |{:>39} |{:>39}",
         "", "direct", "plain hyper pass-through", "agentspine, state in memory", "agentspine, state on disk"
     );
     let way = format!("{:>8}{:>8}{:>8}{:>6}", "p50", "p99", "first", "CPU");
     println!(
-        "{:<13}{:>6} {:<8}{:>6}{:>7}{:>6} |{way} |{way}{:>8} |{way}{:>8}",
+        "{:<13}{:>6} {:<8}{:>6}{:>7}{:>6} |{way} |{way}{:>9} |{way}{:>9}",
         "call", "body", "answer", "at once", "p50", "p99", "p50/pass", "p50/pass"
     );
     let mut goals = Goals::default();
@@ -134,7 +134,7 @@ fn shown(figures: &[Figures; 4]) -> String {
         let [p50, p99, first] = [added.0, added.1, added.2].map(|ms| format!("{ms:.2}"));
         write!(text, " |{p50:>8}{p99:>8}{first:>8}{:>6.2}", figure.cpu_ms).unwrap();
         if n > 1 {
-            write!(text, "{:>8.1}", figure.added_to(direct).0 / through.added_to(direct).0).unwrap();
+            write!(text, "{:>9.1}", figure.added_to(direct).0 / through.added_to(direct).0).unwrap();
         }
     }
     text

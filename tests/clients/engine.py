@@ -10,7 +10,7 @@ Each conversation is held twice. Once through the proxy, whose forwarded bodies 
 Once without it, by a client that wrote the injected text itself: each user message is, from its own turn to the end, what
 the engine was sent for it in that turn.
 The engine says how much of each prompt came from its cache. From turn 2 on both shares may differ by 2 % of the prompt.
-Before each of the two another conversation empties the engine's one slot.
+Both begin with another word, so that neither finds the other's prompts in the cache.
 """
 
 import http.client
@@ -26,7 +26,15 @@ import tempfile
 import threading
 import time
 
-TURNS = ["kitchen", "garden", "library", "harbour", "workshop", "attic"]
+TURNS = {
+    "kitchen": "Kettles hang over brass hooks",
+    "garden": "Roses grow behind seven walls",
+    "library": "Atlases lie under green lamps",
+    "harbour": "Ferries leave before midnight",
+    "workshop": "Chisels stay inside oak drawers",
+    "attic": "Trunks carry old theatre costumes",
+}
+FIRST, SECOND = "Morning.", "Evening."
 LIMIT = 0.02
 ANSWER_TOKENS = 12
 CONTEXT = 8192
@@ -134,9 +142,8 @@ def furnish(agentspine, home, engine):
         base = f"http://127.0.0.1:{engine}"
         file.write(f'[proxy]\nanthropic = "{base}"\nopenai = "{base}"\n')
     spawn = {"env": {"HOME": home, "PATH": "/usr/bin:/bin"}, "cwd": project}
-    for place in TURNS:
-        summary = f"In the {place} the red boxes stand left of the door, because of the light there."
-        subprocess.run([agentspine, "memory", "remember", "--title", f"Boxes of the {place}", "--summary", summary],
+    for place, fact in TURNS.items():
+        subprocess.run([agentspine, "memory", "remember", "--title", place, "--summary", f"{fact}: {place}."],
                        check=True, stdout=subprocess.DEVNULL, **spawn)
     return spawn
 
@@ -147,11 +154,6 @@ def start_proxy(agentspine, spawn):
     said = proxy.stdout.readline()
     found = re.search(r"http://127\.0\.0\.1:(\d+)/w/([0-9a-f]+)", said)
     return proxy, int(found[1]), found[2]
-
-
-def forget(engine):
-    """Another conversation, so that nothing of the next one is in the slot."""
-    post(engine, PATHS["chat"], body_of("chat", [message("chat", "user", "Seven ships sail south. " * 5)]))
 
 
 def converse(dialect, port, secret, users):
@@ -168,14 +170,15 @@ def converse(dialect, port, secret, users):
 
 def compare(dialect, engine, port, secret):
     """Both conversations; the largest difference of the cached shares from turn 2 on."""
-    forget(engine)
     Between.kept.clear()
-    asked = [message(dialect, "user", f"Where do the red boxes of the {place} stand?") for place in TURNS]
+    asked = [message(dialect, "user", f"Describe the {place}.") for place in TURNS]
+    asked[0] = message(dialect, "user", f"{FIRST} Describe the kitchen.")
     through = converse(dialect, port, secret, asked)
     sent = [json.loads(body) for _, body in Between.kept]
     written = [(body.get("messages") or body.get("input"))[-1] for body in sent]
-    recalled = sum(f"In the {place} the red boxes" in json.dumps(user) for place, user in zip(TURNS, written))
-    forget(engine)
+    recalled = sum(fact in json.dumps(user) for fact, user in zip(TURNS.values(), written))
+    # The engine keeps prompts of the past: with another beginning none of the first conversation is of use.
+    written[0] = json.loads(json.dumps(written[0]).replace(FIRST, SECOND))
     alone = converse(dialect, engine, "none", written)
     print(f"{dialect}: recalled text in {recalled} of {len(TURNS)} turns")
     worst = 0.0
