@@ -228,8 +228,8 @@ impl Config {
 
 /// Defaults of contract, section 2.
 const AGENT: &str = "host-agent:default";
-const USER: &str = "local-user";
-const TENANT: &str = "local-tenant";
+const USER: &str = agentspine_gate::turn::DEFAULT_USER;
+const TENANT: &str = agentspine_gate::turn::DEFAULT_TENANT;
 const PROFILE: &str = "default";
 
 fn identity(flags: &Flags, file: file::IdentityTable) -> Result<Identity, Failure> {

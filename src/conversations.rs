@@ -13,6 +13,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use agentspine_gate::span::Span;
@@ -100,17 +101,36 @@ impl Durability {
     }
 }
 
-/// The store.
-pub(crate) struct Conversations {
-    file: Connection,
-    /// What `synchronous` was set to last.
-    level: Option<Durability>,
+/// Where the file stood when it was opened. What is written to a file that has lost its name is lost with the process.
+struct Place {
+    path: PathBuf,
+    file: (u64, u64),
 }
+
+impl Place {
+    fn of(path: &Path) -> Result<Self> {
+        Ok(Self { path: path.to_owned(), file: Self::file_at(path)? })
+    }
+
+    fn file_at(path: &Path) -> Result<(u64, u64)> {
+        let meta = path.symlink_metadata().map_err(|cause| ConversationsError::File(cause.kind()))?;
+        Ok((meta.dev(), meta.ino()))
+    }
+
+    fn is_still_there(&self) -> Result<()> {
+        let same = Self::file_at(&self.path).is_ok_and(|file| file == self.file);
+        if same { Ok(()) } else { Err(ConversationsError::Vanished) }
+    }
+}
+
+/// The store.
+pub(crate) struct Conversations(Connection, Place);
 
 impl Conversations {
     /// Opens or creates the file, 0600, in an existing private directory.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        schema::open(path).map(|file| Self { file, level: None })
+        let connection = schema::open(path)?;
+        Ok(Self(connection, Place::of(path)?))
     }
 
     /// Starts a session.
@@ -161,7 +181,7 @@ impl Conversations {
     pub(crate) fn events(&self, session: &Id) -> Result<Vec<Event>> {
         self.session(session)?.ok_or_else(|| ConversationsError::UnknownSession(session.clone()))?;
         let sql = "SELECT seq, kind, at, body FROM event WHERE session_id = ?1 ORDER BY seq";
-        let mut statement = self.file.prepare_cached(sql)?;
+        let mut statement = self.0.prepare_cached(sql)?;
         let mut found = statement.query([session.as_str()])?;
         let mut events = Vec::new();
         while let Some(row) = found.next()? {
@@ -173,13 +193,29 @@ impl Conversations {
     /// The spans of a session, in the order they were injected.
     pub(crate) fn spans(&self, session: &Id) -> Result<Vec<Span>> {
         let sql = "SELECT place, receipt_id, text FROM span WHERE session_id = ?1 ORDER BY rowid";
-        let mut statement = self.file.prepare_cached(sql)?;
+        let mut statement = self.0.prepare_cached(sql)?;
         let mut found = statement.query([session.as_str()])?;
         let mut spans = Vec::new();
         while let Some(row) = found.next()? {
             spans.push(rows::span(row)?);
         }
         Ok(spans)
+    }
+
+    /// Takes the spans of another conversation along into this one, durable when it returns.
+    pub(crate) fn copy_spans(&mut self, session: &Id, spans: &[Span], at: i64) -> Result<()> {
+        self.write(|tx| spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at)))
+    }
+
+    /// The conversations that a client of this directory may have forked a new one from: those with spans, newest first.
+    pub(crate) fn forkable(&self, from: &NewSession, limit: u32) -> Result<Vec<Id>> {
+        let sql = "SELECT id FROM session WHERE cwd = ?1 AND host = ?2 AND id <> ?3 \
+             AND EXISTS (SELECT 1 FROM span WHERE session_id = id) ORDER BY created_at DESC LIMIT ?4";
+        let cwd = from.cwd.to_str().ok_or(ConversationsError::CwdNotUtf8)?;
+        let values = params![cwd, from.host.as_str(), from.id.as_str(), limit];
+        let mut statement = self.0.prepare_cached(sql)?;
+        let found = statement.query_map(values, |row| row.get::<_, String>(0))?;
+        found.map(|id| rows::id(id?)).collect()
     }
 
     /// Erases the spans of other programs' conversations that were not used since; how many. Our own chats keep what was
@@ -196,8 +232,7 @@ impl Conversations {
 
     /// The sessions that would lose injected text if the spans of these receipts were erased.
     pub(crate) fn sessions_holding(&self, receipts: &[ReceiptId]) -> Result<Vec<Id>> {
-        let mut statement =
-            self.file.prepare("SELECT DISTINCT session_id FROM span WHERE receipt_id = ?1")?;
+        let mut statement = self.0.prepare("SELECT DISTINCT session_id FROM span WHERE receipt_id = ?1")?;
         let mut sessions = Vec::new();
         for receipt in receipts {
             let found = statement.query_map([receipt.to_hex()], |row| row.get::<_, String>(0))?;
@@ -226,14 +261,14 @@ impl Conversations {
 
     /// One session.
     pub(crate) fn session(&self, id: &Id) -> Result<Option<Session>> {
-        let mut statement = self.file.prepare_cached(&format!("{} WHERE id = ?1", rows::SESSIONS))?;
+        let mut statement = self.0.prepare_cached(&format!("{} WHERE id = ?1", rows::SESSIONS))?;
         statement.query_row([id.as_str()], |row| Ok(rows::session(row))).optional()?.transpose()
     }
 
     /// Sessions, the most recently used first.
     pub(crate) fn sessions(&self, limit: u32) -> Result<Vec<Session>> {
         let mut statement =
-            self.file.prepare(&format!("{} ORDER BY last_at DESC, id LIMIT ?1", rows::SESSIONS))?;
+            self.0.prepare(&format!("{} ORDER BY last_at DESC, id LIMIT ?1", rows::SESSIONS))?;
         let mut found = statement.query([limit])?;
         let mut sessions = Vec::new();
         while let Some(row) = found.next()? {
@@ -248,7 +283,7 @@ impl Conversations {
             "{} WHERE project_id = ?1 AND host = 'agentspine' AND events > 0 ORDER BY last_at DESC, id LIMIT 1",
             rows::SESSIONS
         );
-        let mut statement = self.file.prepare_cached(&sql)?;
+        let mut statement = self.0.prepare_cached(&sql)?;
         statement.query_row([project.as_str()], |row| Ok(rows::session(row))).optional()?.transpose()
     }
 
@@ -286,7 +321,7 @@ impl Conversations {
     /// The text last left in the composer.
     pub(crate) fn load_draft(&self, session: &Id) -> Result<Option<String>> {
         let sql = "SELECT text FROM draft WHERE session_id = ?1";
-        Ok(self.file.query_row(sql, [session.as_str()], |row| row.get(0)).optional()?)
+        Ok(self.0.query_row(sql, [session.as_str()], |row| row.get(0)).optional()?)
     }
 
     fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
@@ -299,13 +334,9 @@ impl Conversations {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        if self.level != Some(durability) {
-            // Unknown until the switch is made.
-            self.level = None;
-            self.file.pragma_update(None, "synchronous", durability.level())?;
-            self.level = Some(durability);
-        }
-        let tx = self.file.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.1.is_still_there()?;
+        self.0.pragma_update(None, "synchronous", durability.level())?;
+        let tx = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let done = work(&tx)?;
         tx.commit()?;
         Ok(done)
@@ -313,6 +344,6 @@ impl Conversations {
 
     /// Deleted text also leaves the write-ahead log.
     fn forget_freed_pages(&self) -> Result<()> {
-        Ok(self.file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+        Ok(self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     }
 }

@@ -12,7 +12,7 @@ use agentspine_gate::{Detail, Digest, Field, Gate, Id, Refusal};
 use tokio::sync::oneshot;
 
 use crate::chat::log::LogEvent;
-use crate::conversations::{Claim, Conversations, ConversationsError, NewSession};
+use crate::conversations::{Claim, Conversations, ConversationsError, NewSession, Session};
 
 /// What the desk's thread owns.
 pub(crate) struct Drawer {
@@ -45,10 +45,15 @@ impl Drawer {
     }
 
     /// The session of a conversation that another program holds, started where it is new. An id that another directory
-    /// uses already gets the directory's own mark: injected text does not cross projects.
+    /// uses already gets the directory's own mark, and so does one whose files another host names: injected text does not
+    /// cross projects.
     pub(crate) fn enter(&mut self, mut session: NewSession) -> Result<Id, Refusal> {
         let mut known = self.conversations.session(&session.id).map_err(store)?;
-        if known.as_ref().is_some_and(|known| known.cwd != session.cwd || known.host != session.host) {
+        let other = |known: &Session| {
+            (&known.cwd, known.host, known.instruction_host)
+                != (&session.cwd, session.host, session.instruction_host)
+        };
+        if known.as_ref().is_some_and(other) {
             session.id = elsewhere(&session)?;
             known = self.conversations.session(&session.id).map_err(store)?;
         }
@@ -110,6 +115,7 @@ fn elsewhere(session: &NewSession) -> Result<Id, Refusal> {
     let parts = [
         session.id.as_str().as_bytes(),
         session.host.as_str().as_bytes(),
+        session.instruction_host.as_str().as_bytes(),
         session.cwd.as_os_str().as_encoded_bytes(),
     ];
     let digest = Digest::of(&parts.join(&0)).to_hex();

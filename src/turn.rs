@@ -24,8 +24,8 @@ pub(crate) struct Rooms {
 
 /// One call, as its host is about to make it.
 pub(crate) struct Call {
-    /// Who, where, which, as the desk knows it that keeps the conversation.
-    pub request: Box<dyn FnOnce(&mut Drawer) -> Result<TurnRequest, Refusal> + Send>,
+    /// Who, where, which.
+    pub request: TurnRequest,
     /// The body without injected text.
     pub draft: Draft,
     /// What the conversation keeps before the call, once its receipt is known: the prompt, or tool results.
@@ -121,7 +121,6 @@ enum Begun {
 
 fn begin(at: &mut Drawer, call: Call, cancel: &Cancel) -> Result<(Seen, Begun), Refusal> {
     let Call { request, draft, event } = call;
-    let request = request(at)?;
     let plan = at.gate.bind(request.clone()).and_then(|bound| at.gate.plan(bound))?;
     let files = Seen::Files(plan.snapshot().host, plan.snapshot().listed.clone());
     let planned = Box::new(Planned { request, draft, event, plan });

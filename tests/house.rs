@@ -3,6 +3,10 @@
 // A test tells one story, however long.
 #![allow(clippy::too_many_lines)]
 
+#[allow(dead_code, reason = "shared ground: each test binary uses its part of it")]
+#[path = "clients/api/mod.rs"]
+mod api;
+
 mod again;
 mod canaries;
 mod chat_faults;
@@ -13,7 +17,12 @@ mod dependencies;
 mod documents;
 mod first_hour;
 mod providers;
+mod proxy_attacks;
+mod proxy_crowd;
+mod proxy_faults;
 mod proxy_http;
+mod proxy_law;
+mod proxy_turns;
 mod receipts;
 mod rules;
 mod run;

@@ -14,34 +14,45 @@ use crate::support::served::Served;
 
 /// Nothing here takes this long.
 const DEADLINE: Duration = Duration::from_mins(1);
-const RULE: &str = "Say aye.";
+pub(super) const RULE: &str = "Say aye.";
 /// What the client sends: odd white space, unknown fields, a number that a parser would write differently.
 const BODY: &str = "{ \"model\":\"claude-test\",\r\n\"max_tokens\": 1, \"unheard_of\" : [1.0, {\"b\":1,\"a\":2}],\t\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u0068i \\/ there\"}]}], \"stream\":true }\n";
 
 /// A proxy in the foreground, its API, and one workspace's secret.
-struct Proxy {
-    home: Home,
-    api: Served,
+pub(super) struct Proxy {
+    pub home: Home,
+    pub api: Served,
     child: Child,
     port: u16,
     secret: String,
 }
 
 impl Proxy {
-    fn start(script: impl IntoIterator<Item = Answer>) -> Self {
+    pub fn start(script: impl IntoIterator<Item = Answer>) -> Self {
         let api = Served::start(script);
         let base = api.base().to_owned();
         Self::with(api, &base)
     }
 
     fn with(api: Served, base: &str) -> Self {
+        Self::with_flags(api, base, &["--instruction-host", "claude"])
+    }
+
+    /// One whose printed base URL is for Claude Code.
+    pub fn of_claude(script: impl IntoIterator<Item = Answer>) -> Self {
+        let api = Served::start(script);
+        let base = api.base().to_owned();
+        Self::with_flags(api, &base, &["--host", "claude"])
+    }
+
+    fn with_flags(api: Served, base: &str, flags: &[&str]) -> Self {
         let home = Home::new();
         home.write("src/project/CLAUDE.md", RULE);
         home.write(
             ".config/agentspine/config.toml",
             &format!("[proxy]\nanthropic = \"{base}\"\nopenai = \"{base}\"\n"),
         );
-        let args = ["proxy", "--listen", "127.0.0.1:0", "--instruction-host", "claude"];
+        let args = [&["proxy", "--listen", "127.0.0.1:0"], flags].concat();
         let log = std::fs::File::create(home.path().join("said.log")).unwrap();
         let mut child = home.command(&args).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut said = String::new();
@@ -60,7 +71,7 @@ impl Proxy {
     }
 
     /// A `POST` with these header lines more.
-    fn post(&self, path: &str, lines: &str, body: &[u8]) -> Raw {
+    pub fn post(&self, path: &str, lines: &str, body: &[u8]) -> Raw {
         let (port, secret, length) = (self.port, &self.secret, body.len());
         let mut client = self.client();
         let head = format!(
@@ -80,17 +91,17 @@ impl Drop for Proxy {
 }
 
 /// A client that reads the bytes as they are.
-struct Raw(BufReader<TcpStream>);
+pub(super) struct Raw(BufReader<TcpStream>);
 
 #[derive(Debug)]
-struct Got {
-    status: u16,
+pub(super) struct Got {
+    pub status: u16,
     headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 impl Got {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
@@ -127,7 +138,7 @@ impl Raw {
         Ok((size > 0).then_some(chunk))
     }
 
-    fn answer(&mut self) -> Got {
+    pub fn answer(&mut self) -> Got {
         let mut got = self.head();
         if let Some(length) = got.header("content-length") {
             got.body.resize(length.parse().unwrap(), 0);

@@ -87,6 +87,8 @@ fn status_keeps_the_known_keys_and_tells_the_last_turn_of_each_session() {
         "authority",
         "sessions",
         "enforcement",
+        "hostTrust",
+        "pausedDirectories",
     ];
     assert_eq!(keys, known);
     assert_eq!(status["schema"], "agentspine.preflight/v2");

@@ -481,14 +481,14 @@ fn a_daemon_has_a_session_of_its_own_and_nothing_of_the_environment_it_does_not_
 }
 
 #[test]
-fn what_would_lead_calls_elsewhere_is_said_by_run_and_doctor() {
+fn what_would_lead_calls_elsewhere_starts_no_client_and_is_said_by_doctor() {
     let stage = Stage::new();
     stage.client("claude", "exit 0");
     stage
         .home
         .write(".claude/settings.json", "{\"env\": {\"ANTHROPIC_BASE_URL\": \"https://gateway.example\"}}");
     let run = stage.run(&["run", "claude"]);
-    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!((run.code, stage.run(&["env", "claude"]).code), (2, 2), "{run:?}");
     let named = "~/.claude/settings.json sets ANTHROPIC_BASE_URL in its env block, which wins";
     assert!(run.err.contains(named), "{}", run.err);
     let doctor = stage.run(&["doctor", "--host", "claude"]);

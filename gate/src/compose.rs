@@ -59,8 +59,7 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     let held = Held::read(&inputs.replays);
     let injects = plan.injects();
     let known = !inputs.replays.is_empty() || inputs.parent.is_some();
-    let slot = inputs.draft.host_slot.as_deref();
-    let present = slot.map(|slot| instructions::present(&plan.snapshot, slot)).unwrap_or_default();
+    let present = instructions::present(&plan.snapshot, &inputs.draft.host_slots);
     let bind = |doc: &Document| bind_document(doc, &held, present.contains(&doc.id), injects, known);
     let documents: Vec<BoundDocument> = plan.snapshot.documents.iter().map(bind).collect();
     let remember = bind_remember(&plan.active, &held, injects);
@@ -81,15 +80,11 @@ pub(crate) fn compose(plan: Plan, inputs: &Inputs<'_>) -> Result<Composed, Refus
     Ok(Composed { plan, body, claims, span })
 }
 
-fn bind_document(
-    doc: &Document,
-    held: &Held<'_>,
-    is_present: bool,
-    injects: bool,
-    known: bool,
-) -> BoundDocument {
+fn bind_document(doc: &Document, held: &Held<'_>, shown: bool, injects: bool, known: bool) -> BoundDocument {
     let earlier = held.documents.get(doc.id.as_str()).copied();
     let same = earlier.filter(|(sha256, _)| *sha256 == doc.sha256);
+    // What the host shows at the start does not count where another version was told after it.
+    let is_present = shown && (earlier.is_none() || same.is_some());
     let state = match (is_present, same, injects, earlier) {
         (true, ..) => Delivery::Present,
         (_, None, true, _) => Delivery::Injected,

@@ -23,7 +23,7 @@ use crate::remember::{self, Active, RememberStore};
 use crate::seams::Seams;
 use crate::span::{Draft, Span};
 use crate::state_dir::StateDir;
-use crate::turn::{Bound, CallKind, PROMPT_BYTES_MAX, TurnRequest};
+use crate::turn::{Bound, CallKind, Injection, PROMPT_BYTES_MAX, TurnRequest};
 
 /// Claims of consumed receipts kept in memory, a few KiB each; beyond that they are read from the journal again.
 const CLAIMS_KEPT_MAX: usize = 4096;
@@ -200,12 +200,24 @@ impl Gate {
         compose::compose(plan, &inputs)
     }
 
+    /// Whether a call that adds nothing, as this one is put, would be refused because its conversation does not hold what
+    /// is mandatory: after the host's own compaction, or where a repeated call's spans are gone. Records nothing; any other
+    /// reason to refuse comes again on the path itself.
+    pub fn is_unknown(&mut self, request: &TurnRequest, draft: &Draft, spans: &[Span]) -> bool {
+        let tried = self.draw_id().and_then(|id| self.bind_as(id, request.clone()));
+        let tried = tried.and_then(|bound| self.read(bound));
+        // One that asks providers injects, and lacks nothing.
+        let Ok(plan) = tried else { return false };
+        !plan.injects() && self.compose_as(plan, &[], draft, spans).err().is_some_and(|why| is_unknown(&why))
+    }
+
     /// The named earlier call, where this one repeats its very body.
     fn repeated(&mut self, request: &TurnRequest) -> Result<Option<ReceiptId>, Refusal> {
         let Some(earlier) = request.retry_of else { return Ok(None) };
         let same = |claims: &Arc<Claims>| {
             claims.session_id == request.scope.session_id
                 && claims.kind == request.kind
+                && claims.paused == (request.injection == Injection::Paused)
                 && claims.client_body_digest == request.client_body_digest
         };
         Ok(self.claims_of(earlier)?.filter(same).map(|claims| claims.id))
@@ -304,7 +316,7 @@ impl Gate {
             body: &body,
         })?;
         let receipt = receipt.spent();
-        self.keep_claims(Arc::new(receipt.claims().clone()));
+        self.keep_claims(receipt.shared_claims());
         Ok(receipt)
     }
 
@@ -375,6 +387,14 @@ impl Gate {
         self.refuse(id, request, why)
     }
 
+    /// Records a refusal of a call that never came to be bound, such as one whose conversation cannot be opened.
+    pub fn turn_away(&mut self, request: &TurnRequest, why: Refusal) -> Refusal {
+        match self.draw_id() {
+            Ok(id) => self.refuse(id, request, why),
+            Err(_) => why,
+        }
+    }
+
     /// The journal, for listing and verifying receipts.
     pub fn vault(&mut self) -> &mut Vault {
         &mut self.vault
@@ -440,6 +460,10 @@ pub fn admit(receipt: Receipt<Consumed>, composed: Composed) -> Result<Admitted,
 fn claims_in(record: &ReceiptRecord) -> Option<Claims> {
     let claims = record.issued.as_ref()?.body.get("claims")?;
     serde_json::from_value(claims.clone()).ok()
+}
+
+fn is_unknown(refusal: &Refusal) -> bool {
+    refusal.detail == Detail::ConversationUnknown
 }
 
 fn host_unbound() -> Refusal {

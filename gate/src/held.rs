@@ -1,6 +1,6 @@
 //! What a conversation already holds: read from the receipts of the spans that its next request replays.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::failure::{Detail, Field, Refusal};
@@ -22,7 +22,7 @@ pub(crate) struct Replay<'a> {
 pub(crate) struct Held<'a> {
     pub(crate) documents: BTreeMap<&'a str, (Digest, ReceiptId)>,
     pub(crate) remember: BTreeMap<&'a Id, (u64, Digest)>,
-    pub(crate) items: BTreeSet<HeldItem<'a>>,
+    pub(crate) items: HashSet<HeldItem<'a>>,
 }
 
 impl<'a> Held<'a> {

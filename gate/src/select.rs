@@ -1,6 +1,6 @@
 //! Which retrieved items a call injects: required ones all, optional ones ranked and cut to the recall budget.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::failure::{Detail, Refusal};
 use crate::ids::Id;
@@ -30,7 +30,7 @@ pub(crate) struct Selection<'a> {
 pub(crate) fn select<'a>(
     pairs: &[(&'a Planned, &'a Outcome)],
     budget: RecallBudget,
-    held: &BTreeSet<HeldItem<'_>>,
+    held: &HashSet<HeldItem<'_>>,
 ) -> Result<Selection<'a>, Refusal> {
     let mut choice = Chooser { selection: Selection::default(), held, seen: BTreeSet::new() };
     let mut required_bytes = 0;
@@ -65,7 +65,7 @@ pub(crate) fn select<'a>(
 
 struct Chooser<'a, 'h> {
     selection: Selection<'a>,
-    held: &'h BTreeSet<HeldItem<'h>>,
+    held: &'h HashSet<HeldItem<'h>>,
     seen: BTreeSet<String>,
 }
 

@@ -111,8 +111,9 @@ pub struct Draft {
     pub body: Vec<u8>,
     /// Where spans go.
     pub slots: Vec<Slot>,
-    /// Decoded text of the host's own slot for instruction files in this body. Chat has none; the proxy finds it.
-    pub host_slot: Option<String>,
+    /// Decoded texts of the host's own slots for instruction files in this body, the newest last. Chat has none; the proxy
+    /// finds them.
+    pub host_slots: Vec<String>,
 }
 
 /// A draft whose slots do not fit its body.

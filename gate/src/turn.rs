@@ -59,6 +59,11 @@ impl InstructionHost {
     }
 }
 
+/// The user where none is configured.
+pub const DEFAULT_USER: &str = "local-user";
+/// The tenant where none is configured.
+pub const DEFAULT_TENANT: &str = "local-tenant";
+
 /// Who asks. From local configuration or flags, never from the environment, a payload or a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -73,6 +78,13 @@ pub struct Identity {
     pub tenant_id: Id,
     /// Default `default`.
     pub profile_id: Id,
+}
+
+impl Identity {
+    /// Whether nobody said who the person is: user and tenant have their defaults.
+    pub fn is_default_person(&self) -> bool {
+        (self.user_id.as_str(), self.tenant_id.as_str()) == (DEFAULT_USER, DEFAULT_TENANT)
+    }
 }
 
 /// Where the call belongs.

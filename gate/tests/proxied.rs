@@ -27,7 +27,7 @@ fn call(desk: &mut Desk, request: &TurnRequest, slot: Option<&str>) -> Result<Cl
     let plan = desk.plan(request)?;
     let outcomes: Vec<Outcome> = plan.queries().iter().map(|planned| empty(planned, &[])).collect();
     let fresh = shown(plan.snapshot());
-    let draft = Draft { host_slot: Some(slot.unwrap_or(&fresh).to_owned()), ..desk.draft("one") };
+    let draft = Draft { host_slots: vec![slot.unwrap_or(&fresh).to_owned()], ..desk.draft("one") };
     let composed = desk.gate.compose(plan, &outcomes, &draft, &[])?;
     let prepared = desk.gate.issue(&composed)?;
     desk.finish(composed, prepared, request).map(|(claims, _)| claims)
@@ -114,7 +114,7 @@ fn a_wrapped_slot_makes_a_list_of_string_content_and_nothing_where_no_span_fills
     let wrap = Wrap { at: 11, open: r#"[{"type":"text","text":"# };
     let (before, after) = (r#"},{"type":"text","text":""#, r#""}]"#);
     let slot = Slot { place: Place::start("c"), at: 15, before, after, wrap: Some(wrap) };
-    let draft = Draft { body: body.clone(), slots: vec![slot], host_slot: None };
+    let draft = Draft { body: body.clone(), slots: vec![slot], host_slots: Vec::new() };
     let filled = draft.splice(&[(0, "new \"text\"")]).unwrap();
     let expected = r#"{"content":[{"type":"text","text":"hi"},{"type":"text","text":"new \"text\""}],"n":1}"#;
     assert_eq!(String::from_utf8(filled).unwrap(), expected);

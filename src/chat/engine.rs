@@ -269,7 +269,6 @@ impl Engine {
         let draft = agentspine_model::draft(&self.target, &conversation, session.as_str());
         let request = self.request(prompt, step, Digest::of(&draft.body))?;
         self.begin().await?;
-        let request = Box::new(move |_: &mut Drawer| Ok(request));
         let call = Call { request, draft, event: Box::new(step.event(prompt)) };
         let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });
         let passed = turn::walk(&self.rooms, call, &tell, cancel).await?;

@@ -2,6 +2,7 @@
 //!
 //! The event log is the source of truth: the running session and a resumed one read their messages by the same rules.
 
+use agentspine_gate::span::Place;
 use agentspine_gate::turn::CallKind;
 use agentspine_gate::{Digest, ReceiptId};
 use agentspine_model::{AssistantBlock, Message, ToolResult};
@@ -60,6 +61,9 @@ pub(crate) enum LogEvent {
         sort: String,
         /// SHA-256 of the program's own body.
         body: Digest,
+        /// Where the words stand that a turn answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Place>,
     },
 }
 

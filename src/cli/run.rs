@@ -13,7 +13,7 @@ use super::rooms::{Rooms, working_directory};
 use crate::config::{Config, Flags};
 use crate::proxy::ask::{self, Summary};
 use crate::proxy::clients::background::{self, PROC, Wanted};
-use crate::proxy::clients::{self, Client, Stray};
+use crate::proxy::clients::{self, Calls, Client, Stray};
 use crate::proxy::workspaces::{Registry, Workspace};
 use crate::report::{Exit, Failure, Report};
 use start::Serving;
@@ -81,7 +81,9 @@ pub(super) fn prepare(
         workspace = registry.ensure(binding)?;
     }
     let serving = start::serving(config, &rooms.dir)?;
-    clients::gateway(client, &serving.notice.base(), config)?;
+    let base = serving.notice.base();
+    clients::gateway(client, &base, config)?;
+    clients::passes_by(client, &base, &workspace.binding.dir, config)?;
     Ok(Prepared { serving, workspace })
 }
 
@@ -145,9 +147,10 @@ fn warn(client: Client, prepared: &Prepared, config: &Config, report: &mut Repor
                 "When its clients are done: kill {}; the next run starts this version",
                 serving.notice.pid
             ),
+            calls: Calls::Else,
         });
     }
-    for Stray { message, advice } in found {
+    for Stray { message, advice, .. } in found {
         report.tell(&Failure::other(message, advice));
     }
 }

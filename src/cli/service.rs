@@ -1,6 +1,6 @@
 //! `agentspine service`: the proxy as a service of this user, under systemd or launchd.
 
-mod manager;
+mod init;
 
 use std::io;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::proxy::ask;
 use crate::proxy::post::{self, Stand};
 use crate::proxy::workspaces::Registry;
 use crate::report::{Failure, Output, Report};
-use manager::Manager;
+use init::Init;
 
 /// Schema of what is printed as JSON.
 const SCHEMA: &str = "agentspine.service/v1";
@@ -53,15 +53,15 @@ impl ServiceArgs {
 
 /// Does what was asked.
 pub(super) fn run(args: &ServiceArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
-    let manager = Manager::of(config);
+    let init = Init::of(config);
     match args.action {
-        Action::Install => install(&manager, config, report),
-        Action::Status { .. } => status(&manager, config, report),
-        Action::Off => off(&manager, config, report),
+        Action::Install => install(&init, config, report),
+        Action::Status { .. } => status(&init, config, report),
+        Action::Off => off(&init, config, report),
     }
 }
 
-fn install(manager: &Manager, config: &Config, report: &mut Report) -> Result<(), Failure> {
+fn install(init: &Init, config: &Config, report: &mut Report) -> Result<(), Failure> {
     let rooms = Rooms::open(config)?;
     let port = remembered_port(&Registry::of(&rooms.dir)?)?;
     let program = std::env::current_exe().map_err(|cause| {
@@ -70,16 +70,16 @@ fn install(manager: &Manager, config: &Config, report: &mut Report) -> Result<()
             "Call it by its full path",
         )
     })?;
-    let text = manager.file(&program, config)?;
-    write(&manager.path, &text).map_err(|cause| unwritable(&manager.path, &cause, config))?;
-    report.line(format!("written: {}", config.short_path(&manager.path)));
+    let text = init.file(&program, config)?;
+    write(&init.path, &text).map_err(|cause| unwritable(&init.path, &cause, config))?;
+    report.line(format!("written: {}", config.short_path(&init.path)));
     if let Stand::Held(notice) = stand(&rooms)? {
         report.note(format!(
             "a proxy serves already (process {}); the service takes its place once it has left",
             notice.pid
         ));
     }
-    match manager.start() {
+    match init.start() {
         Ok(()) => report.line(format!("started; it listens on port {port}: agentspine service status")),
         Err(command) => report.line(format!("no service manager answered here; start it with: {command}")),
     }
@@ -99,14 +99,14 @@ fn remembered_port(registry: &Registry) -> Result<u16, Failure> {
     Ok(port)
 }
 
-fn off(manager: &Manager, config: &Config, report: &mut Report) -> Result<(), Failure> {
-    let stopped = manager.stop();
-    match std::fs::remove_file(&manager.path) {
-        Ok(()) => report.line(format!("removed: {}", config.short_path(&manager.path))),
+fn off(init: &Init, config: &Config, report: &mut Report) -> Result<(), Failure> {
+    let stopped = init.stop();
+    match std::fs::remove_file(&init.path) {
+        Ok(()) => report.line(format!("removed: {}", config.short_path(&init.path))),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => report.line("it was not installed"),
-        Err(cause) => return Err(unwritable(&manager.path, &cause, config)),
+        Err(cause) => return Err(unwritable(&init.path, &cause, config)),
     }
-    manager.forget();
+    init.forget();
     if let Err(command) = stopped {
         report.line(format!("no service manager answered here; if it runs, stop it with: {command}"));
     }
@@ -125,7 +125,7 @@ struct Status {
     version: Option<String>,
 }
 
-fn status(manager: &Manager, config: &Config, report: &mut Report) -> Result<(), Failure> {
+fn status(init: &Init, config: &Config, report: &mut Report) -> Result<(), Failure> {
     let rooms = Rooms::open(config)?;
     let notice = match stand(&rooms)? {
         Stand::Held(notice) => Some(notice),
@@ -136,8 +136,8 @@ fn status(manager: &Manager, config: &Config, report: &mut Report) -> Result<(),
         notice.as_ref().zip(health.as_ref()).is_some_and(|(notice, health)| notice.nonce == health.nonce);
     let status = Status {
         schema: SCHEMA,
-        installed: manager.path.exists(),
-        active: manager.is_active(),
+        installed: init.path.exists(),
+        active: init.is_active(),
         port: match &notice {
             Some(notice) => Some(notice.address.port()),
             None => Registry::of(&rooms.dir)?.port()?,

@@ -1,11 +1,17 @@
 //! `agentspine preflight-status`: what is configured, what is ready, what the last turns were.
 //!
-//! The JSON keeps the keys that scripts know from the earlier implementation and adds `sessions` and `enforcement`.
+//! The JSON keeps the keys that scripts know from the earlier implementation and adds `sessions`, `enforcement`,
+//! `hostTrust` and `pausedDirectories`.
 
 mod turns;
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use agentspine_gate::journal::{LIST_MAX, ReceiptRecord, ReceiptState};
 use agentspine_gate::policy::Policy;
+use agentspine_gate::turn::{Host, Injection};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -14,6 +20,7 @@ use super::flags::IdentityFlags;
 use super::rooms::Rooms;
 use super::table;
 use crate::config::{Config, Flags};
+use crate::proxy::workspaces::{Registry, Workspace};
 use crate::report::{Failure, Output, Report};
 
 /// Show policy, Must-Remember and receipts in numbers, the last turns, and the enforcement mode really in force
@@ -48,6 +55,8 @@ pub(super) struct Status {
     authority: &'static str,
     sessions: Vec<Value>,
     enforcement: Value,
+    host_trust: Value,
+    paused_directories: usize,
 }
 
 impl Status {
@@ -56,6 +65,7 @@ impl Status {
         let policy = rooms.policy().load()?;
         let records = rooms.vault()?.list(LIST_MAX, None, None)?;
         let rules = rooms.remember()?.counts()?;
+        let proxied = Registry::of(&rooms.dir)?.all()?;
         Ok(Self {
             schema: "agentspine.preflight/v2",
             policies: policy.profiles.len(),
@@ -67,7 +77,9 @@ impl Status {
             last_turn: records.iter().find(|record| turns::is_turn(record)).map(turns::shape),
             authority: "diagnostic-only",
             sessions: turns::by_session(&records),
-            enforcement: enforcement(),
+            enforcement: enforcement(&proxied),
+            host_trust: host_trust(),
+            paused_directories: paused(&proxied).len(),
         })
     }
 }
@@ -84,12 +96,30 @@ fn required(policy: &Policy) -> &'static str {
     }
 }
 
-/// What stands between each host and its model on this machine, as far as this version goes.
-fn enforcement() -> Value {
-    json!({
-        "agentspine": "wrapper-hard",
-        "claude": "not-enforced", "codex": "not-enforced", "king": "not-enforced", "generic": "not-enforced",
-    })
+/// The hosts of other programs.
+const HOSTS: [Host; 4] = [Host::Claude, Host::Codex, Host::King, Host::Generic];
+
+/// What stands between each host and its model on this machine. A host that was never bound to a workspace of the proxy
+/// calls past it; of one that was, the calls of clients that were started for it are meant.
+fn enforcement(proxied: &[Arc<Workspace>]) -> Value {
+    let own = (Host::Agentspine.as_str().to_owned(), json!("wrapper-hard"));
+    let mode = |host: &Host| {
+        let is_bound = proxied.iter().any(|workspace| workspace.binding.host == *host);
+        json!(if is_bound { "wrapper-hard" } else { "not-enforced" })
+    };
+    let others = HOSTS.iter().map(|host| (host.as_str().to_owned(), mode(host)));
+    Value::Object(std::iter::once(own).chain(others).collect())
+}
+
+/// No host confirms by itself that its calls pass here, and what was seen of one version says nothing of the next.
+fn host_trust() -> Value {
+    Value::Object(HOSTS.iter().map(|host| (host.as_str().to_owned(), json!("unverified"))).collect())
+}
+
+/// The directories in which nothing new is added.
+pub(super) fn paused(proxied: &[Arc<Workspace>]) -> BTreeSet<PathBuf> {
+    let paused = proxied.iter().filter(|workspace| workspace.injection == Injection::Paused);
+    paused.map(|workspace| workspace.binding.dir.clone()).collect()
 }
 
 /// Prints the status.
@@ -113,7 +143,19 @@ fn people(status: &Status, report: &mut Report) {
         status.active_must_remember, status.pending_memories
     ));
     report.line(format!("ready receipts   {}", status.ready_receipts));
-    report.line("enforcement      chat: wrapper-hard; other hosts: not-enforced in this version");
+    let bound = |host: &&Host| status.enforcement[host.as_str()] == "wrapper-hard";
+    let bound: Vec<&str> = HOSTS.iter().filter(bound).map(|host| host.as_str()).collect();
+    let others = match bound.as_slice() {
+        [] => "other hosts: not-enforced until they are started with agentspine run".to_owned(),
+        bound => format!(
+            "{}: wrapper-hard where started with agentspine run (unverified by the host); others: not-enforced",
+            bound.join(", ")
+        ),
+    };
+    report.line(format!("enforcement      chat: wrapper-hard; {others}"));
+    if status.paused_directories > 0 {
+        report.line(format!("paused           {} (nothing new is added there)", status.paused_directories));
+    }
     if status.sessions.is_empty() {
         return report.line("last turns       none yet");
     }

@@ -21,6 +21,9 @@ pub(crate) enum ConversationsError {
     /// The file cannot be created or looked at.
     #[error("conversations.sqlite cannot be opened: {0}")]
     File(std::io::ErrorKind),
+    /// Moved, removed or replaced while it was open.
+    #[error("conversations.sqlite is no longer the file that was opened; this process must be started again")]
+    Vanished,
     /// SQLite refused; its extended result code.
     #[error("conversations.sqlite cannot be read or written (SQLite code {0})")]
     Sqlite(i32),
@@ -59,6 +62,7 @@ impl ConversationsError {
             Self::Foreign | Self::Corrupt(_) => {
                 "Move conversations.sqlite in the state directory aside; a new one is made"
             }
+            Self::Vanished => "Start agentspine again; a daemon: kill it, the next run starts one",
             Self::File(_) | Self::Sqlite(_) => {
                 "Check space and permissions of the state directory: agentspine doctor"
             }

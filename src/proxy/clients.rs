@@ -2,7 +2,7 @@
 //!
 //! [`told`] gives the variables and arguments; a secret stands in variables only, never in an argument, which every user
 //! of the machine can read. [`gateway`] refuses to replace a gateway that the person has chosen without knowing it as an
-//! upstream; [`strays`] names what a client's own files would do against us.
+//! upstream, [`passes_by`] to start one whose files lead past us; [`strays`] names what a client's own files would do against us.
 
 pub(crate) mod background;
 mod claude;
@@ -214,6 +214,26 @@ pub(crate) struct Stray {
     pub message: String,
     /// What to do.
     pub advice: String,
+    /// What becomes of the calls.
+    pub calls: Calls,
+}
+
+/// What becomes of a client's calls where something leads them elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// They reach a model and no gate.
+    PassNoGate,
+    /// They are refused here, or bound to another directory, or find nobody.
+    Else,
+}
+
+/// Refuses to start a client whose own settings lead its calls past us: it would have no guarantee and look as if it had.
+pub(crate) fn passes_by(client: Client, base: &str, dir: &Path, config: &Config) -> Result<(), Failure> {
+    let strays = strays(client, Some(base), dir, config);
+    match strays.into_iter().find(|stray| stray.calls == Calls::PassNoGate) {
+        Some(Stray { message, advice, .. }) => Err(Failure::usage(message, advice)),
+        None => Ok(()),
+    }
 }
 
 /// What in a client's own settings would lead its calls past `base`.

@@ -11,7 +11,7 @@ use metrics::{Key, KeyName, Label, Level, Metadata, Recorder as _, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use serde::Serialize;
 
-use super::journal::Result;
+use super::line::Fate;
 use super::reply::How;
 
 /// Buckets of times to the response head, seconds.
@@ -70,7 +70,7 @@ impl Counters {
     }
 
     /// A request that was answered.
-    pub(super) fn request(&self, route: &'static str, result: Result, head: Duration) {
+    pub(super) fn request(&self, route: &'static str, result: Fate, head: Duration) {
         let labels = vec![Label::new("route", route), Label::new("result", result.word())];
         self.recorder.register_counter(&Key::from_parts(REQUESTS, labels), &TABLE).increment(1);
         let key = Key::from_parts(HEAD, vec![Label::new("route", route)]);

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::counters::Counters;
-use super::journal::Log;
+use super::line::Log;
 use super::listen::{ListenError, Server, Stop};
 use super::log::LogFile;
 use super::post::{self, Notice};

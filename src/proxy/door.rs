@@ -16,7 +16,7 @@ use super::body::Room;
 use super::counters::Counters;
 use super::guard::{Judged, Word};
 use super::headers::{self, RECEIPT, WORKSPACE};
-use super::journal::{Line, Log, Result as Fate, ms_since, now_ms};
+use super::line::{Fate, Line, Log, ms_since, now_ms};
 use super::peer::{self, Names};
 use super::refused::Refused;
 use super::reply::{End, How, Outcome, ReplyBody};

@@ -25,7 +25,7 @@ use super::body::Room;
 use super::counters::{Counters, UPKEEP};
 use super::door::{Door, fresh};
 use super::guard::{Guarded, HEAD_BYTES_MAX, Word, linger};
-use super::journal::Log;
+use super::line::Log;
 use super::peer::Names;
 use super::reply::ReplyBody;
 

@@ -6,18 +6,22 @@ use std::time::Duration;
 use agentspine_gate::ids::hex;
 use agentspine_gate::instructions::project_id;
 use agentspine_gate::os_fs::OsFs;
-use agentspine_gate::turn::{CallKind, Scope, TurnRequest};
-use agentspine_gate::{Detail, Digest, Id, Refusal};
-use agentspine_model::{ModelClient, Passed, Relayed, Sent};
+use agentspine_gate::span::Draft;
+use agentspine_gate::turn::{CallKind, InstructionHost, Scope, TurnRequest};
+use agentspine_gate::{Detail, Digest, Id, ReceiptId, Refusal};
+use agentspine_model::{ModelClient, ModelError, Passed, Relayed, Sent};
+use hyper::header::LOCATION;
+use hyper::{HeaderMap, StatusCode};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
-use super::read::{self, Asked};
-use super::reply::Outcome;
+use super::fork::{self, Source};
+use super::read::{self, Asked, Sort};
+use super::reply::{End, How, Outcome};
 use super::settle::Settle;
-use super::thread::{Before, Repeat, Thread, Threads};
-use super::upstream::Onward;
+use super::thread::{Attempt, Before, Thread, Threads, answers_at};
+use super::upstream::{Onward, may_hold_credential};
 use super::workspaces::{Binding, Registry, Workspace};
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
@@ -39,6 +43,10 @@ const TIDY_EVERY: Duration = Duration::from_hours(24);
 /// What a client reads that speaks a dialect its workspace has no server for.
 const NO_UPSTREAM: &str =
     "this workspace sends nothing in this API's dialect: start the client with agentspine run";
+/// What a client reads whose address could hold a key.
+const CREDENTIAL: &str = "the address ends with what could be a credential: send it in a header";
+/// What a client reads whose upstream redirects: it would follow with prompt and key, past the gate.
+const ELSEWHERE: &str = "the server points to another address; redirects are not followed";
 
 impl Behind for Arc<House> {
     type Workspace = Workspace;
@@ -49,20 +57,30 @@ impl Behind for Arc<House> {
 
     async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
         let Inbound { path, query, headers, body } = inbound;
-        let asked = match read::read(workspace.binding.host, path, &headers, body) {
+        let source = Source { client: workspace.binding.host, path, headers: headers.clone() };
+        let asked = match read::read(source.client, path, &headers, &body) {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
+        if query.as_deref().is_some_and(may_hold_credential) {
+            return Outgoing::Unreadable(CREDENTIAL.to_owned());
+        }
         let Some(endpoint) = self.onward.now().endpoint(workspace.binding.upstreams, path, query.as_deref())
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
-        let (passed, settle) = match self.preflight(&workspace, asked, endpoint).await {
+        let (passed, settle) = match self.preflight(&workspace, asked, source, endpoint).await {
             Ok(passed) => passed,
             Err(refusal) => return Outgoing::Blocked(refusal),
         };
         let receipt = Some(passed.claims.id);
         match self.client.relay(headers, passed.admitted).await {
+            Ok(Relayed { status, headers, .. }) if leads_elsewhere(status, &headers) => {
+                settle.with_answer(status).tell(End { how: How::Whole, bytes: 0 });
+                let (status, message) = (status.as_u16(), ELSEWHERE.to_owned());
+                let error = ModelError::Status { status, message, retry_after: None };
+                Outgoing::UpstreamFailed { receipt, error }
+            }
             Ok(Relayed { status, headers, body, .. }) => Outgoing::Relayed(Relay {
                 receipt,
                 status,
@@ -81,7 +99,8 @@ impl Behind for Arc<House> {
 
     async fn pass(&self, workspace: Arc<Workspace>, passing: Passing) -> Outgoing {
         let Passing { path, query, headers } = passing;
-        let Some(question) = self.onward.now().question(workspace.binding.upstreams, path, query.as_deref())
+        let onward = self.onward.now();
+        let Some(question) = onward.question(workspace.binding.upstreams, path, query.as_deref(), &headers)
         else {
             return Outgoing::Unreadable(NO_UPSTREAM.to_owned());
         };
@@ -125,6 +144,7 @@ impl House {
         self: &Arc<Self>,
         workspace: &Arc<Workspace>,
         asked: Asked,
+        source: Source,
         endpoint: String,
     ) -> Result<(turn::Passed, Settle), Refusal> {
         let (reply, answer) = oneshot::channel();
@@ -132,7 +152,7 @@ impl House {
         let cancel = guard.0.clone();
         let (house, workspace) = (Arc::clone(self), Arc::clone(workspace));
         tokio::spawn(async move {
-            let done = house.walk(&workspace, asked, endpoint, &cancel).await;
+            let done = house.walk(&workspace, asked, source, endpoint, &cancel).await;
             if let Err(Ok((_, settle))) = reply.send(done) {
                 settle.not_sent();
             }
@@ -140,79 +160,140 @@ impl House {
         answer.await.unwrap_or_else(|_| Err(cancelled()))
     }
 
+    /// A client that repeats a refused request at once is told the same again.
     async fn walk(
-        self: &Arc<Self>,
-        workspace: &Arc<Workspace>,
+        &self,
+        workspace: &Workspace,
         asked: Asked,
+        source: Source,
         endpoint: String,
         cancel: &Cancel,
     ) -> Result<(turn::Passed, Settle), Refusal> {
-        let Asked { conversation, sort, prompt, model, draft } = asked;
-        let (kind, sort, body) = (sort.kind(), sort.as_str(), Digest::of(&draft.body));
-        let (dir, host) = (workspace.binding.dir.clone(), workspace.binding.host);
-        let repeat = Repeat { dir, host, conversation: conversation.clone(), body };
-        if let Some(refusal) = self.threads(|threads| threads.just_refused(&repeat)) {
+        let attempt = Attempt {
+            workspace: Digest::of(workspace.secret.expose().as_bytes()),
+            conversation: asked.conversation.clone(),
+            body: Digest::of(&asked.draft.body),
+        };
+        if let Some(refusal) = self.threads(|threads| threads.just_refused(&attempt)) {
             return Err(refusal);
         }
-        let said = Said { conversation, kind, prompt, model, body, endpoint };
-        let (house, workspace) = (Arc::clone(self), Arc::clone(workspace));
-        let request = move |at: &mut Drawer| house.request(at, &workspace, said);
-        let event = move |receipt| LogEvent::Call { receipt, call: kind, sort: sort.to_owned(), body };
-        let call = Call { request: Box::new(request), draft, event: Box::new(event) };
-        match turn::walk(&self.rooms, call, &|_| {}, cancel).await {
-            Ok(passed) => {
-                let claims = &passed.claims;
-                self.threads(|threads| threads.passed(&claims.session_id, claims.id, kind, body));
-                let settle = Settle::new(Arc::clone(&self.rooms), claims.id);
-                Ok((passed, settle))
-            }
-            Err(Stopped::Refused(refusal)) => {
-                self.threads(|threads| threads.refused(repeat, &refusal));
+        match self.walk_anew(workspace, asked, source, endpoint, cancel).await {
+            Ok(passed) => Ok(passed),
+            Err(Stopped::Refused(mut refusal)) => {
+                // A gate that could not even be opened gave it no id.
+                refusal.receipt = refusal.receipt.or_else(random_id);
+                self.threads(|threads| threads.refused(attempt, &refusal));
                 Err(refusal)
             }
             Err(Stopped::Cancelled) => Err(cancelled()),
         }
     }
 
-    /// What the gate is asked: where the call belongs, what it follows, and its delivery, which never comes from the
-    /// client: 128 random bits. A conversation seen for the first time is started.
-    fn request(&self, at: &mut Drawer, workspace: &Workspace, said: Said) -> Result<TurnRequest, Refusal> {
-        let Said { conversation, kind, prompt, model, body, endpoint } = said;
-        let Binding { dir, host, instruction_host, identity, homes, .. } = workspace.binding.clone();
-        let project_id = project_id(&OsFs, &dir);
-        let session_id = at.enter(NewSession {
-            id: conversation,
-            created_at: at.seams.clock.wall_ms(),
-            project_id: project_id.clone(),
-            cwd: dir.clone(),
-            host,
-            instruction_host,
-        })?;
-        let before = self.before(at, &session_id, body)?;
-        Ok(TurnRequest {
-            identity,
-            host,
-            instruction_host: Some(instruction_host),
-            homes,
-            scope: Scope { session_id, project_id, task_id: None, group_id: None },
-            cwd: dir,
-            delivery_id: delivery(at)?,
-            kind,
-            prompt,
-            parent: before.parent.filter(|_| kind == CallKind::Continuation),
-            retry_of: before.retry_of,
+    async fn walk_anew(
+        &self,
+        workspace: &Workspace,
+        asked: Asked,
+        source: Source,
+        endpoint: String,
+        cancel: &Cancel,
+    ) -> Result<(turn::Passed, Settle), Stopped> {
+        let body = Digest::of(&asked.draft.body);
+        let binding = &workspace.binding;
+        let mut request = TurnRequest {
+            identity: binding.identity.clone(),
+            host: binding.host,
+            instruction_host: Some(binding.instruction_host),
+            homes: binding.homes.clone(),
+            scope: scope(binding, &asked.conversation),
+            cwd: binding.dir.clone(),
+            // Replaced by one that was drawn before anything is bound.
+            delivery_id: asked.conversation,
+            kind: asked.sort.kind(),
+            prompt: asked.prompt,
+            parent: None,
+            retry_of: None,
             injection: workspace.injection,
             client_body_digest: body,
             endpoint,
-            model,
-        })
+            model: asked.model,
+        };
+        let (session, delivery) = self.enter(&request).await?;
+        (request.scope.session_id, request.delivery_id) = (session.clone(), delivery);
+        let before = self.before(&session, body).await?;
+        if before.turn.is_none() && fork::may_be(&request, &asked.draft) {
+            let (request, draft) = (request.clone(), asked.draft.clone());
+            self.rooms.desk.ask(move |at| fork::adopt(at, &request, &draft, &source)).await?;
+        }
+        let sort = self.follow(before, &mut request, asked.sort, asked.standing, &asked.draft).await?;
+        let (kind, at) = (request.kind, answers_at(request.kind, &asked.draft));
+        let sort = sort.as_str().to_owned();
+        let event = move |receipt| LogEvent::Call { receipt, call: kind, sort, body, at };
+        let call = Call { request, draft: asked.draft, event: Box::new(event) };
+        let passed = turn::walk(&self.rooms, call, &|_| {}, cancel).await?;
+        self.threads(|threads| threads.passed(&session, passed.claims.id, kind, body, at));
+        let settle = Settle::new(Arc::clone(&self.rooms), passed.claims.id);
+        Ok((passed, settle))
     }
 
-    fn before(&self, at: &Drawer, session: &Id, body: Digest) -> Result<Before, Refusal> {
+    /// What the call follows in its conversation; the sort that it turns out to be.
+    async fn follow(
+        &self,
+        before: Before,
+        request: &mut TurnRequest,
+        sort: Sort,
+        standing: String,
+        draft: &Draft,
+    ) -> Result<Sort, Refusal> {
+        let Before { turn, retry_of } = before;
+        let goes_on = request.kind == CallKind::Continuation;
+        request.parent = turn.map(|turn| turn.receipt).filter(|_| goes_on);
+        request.retry_of = retry_of;
+        let gone = turn.filter(|turn| goes_on && !standing.trim().is_empty() && turn.is_gone_from(draft));
+        if (gone.is_none() && retry_of.is_none()) || !self.is_unknown(request, draft).await? {
+            return Ok(sort);
+        }
+        // What it repeats was said with text that is kept no more: it is said anew.
+        request.retry_of = None;
+        let Some(turn) = gone else { return Ok(sort) };
+        // The client's own compaction in the middle of a turn, its newest steps kept: everything is injected again.
+        (request.kind, request.parent, request.prompt) = (turn.kind, None, standing);
+        Ok(Sort::Afresh)
+    }
+
+    async fn is_unknown(&self, request: &TurnRequest, draft: &Draft) -> Result<bool, Refusal> {
+        let (request, draft) = (request.clone(), draft.clone());
+        let ask = move |at: &mut Drawer| {
+            let spans = at.spans(&request.scope.session_id)?;
+            Ok(at.gate.is_unknown(&request, &draft, &spans))
+        };
+        self.rooms.desk.ask(ask).await
+    }
+
+    /// Where the call belongs, and its delivery, which never comes from the client: 128 random bits. A conversation seen
+    /// for the first time is started.
+    async fn enter(&self, request: &TurnRequest) -> Result<(Id, Id), Refusal> {
+        let request = request.clone();
+        let enter = move |at: &mut Drawer| {
+            let new = NewSession {
+                id: request.scope.session_id.clone(),
+                created_at: at.seams.clock.wall_ms(),
+                project_id: request.scope.project_id.clone(),
+                cwd: request.cwd.clone(),
+                host: request.host,
+                instruction_host: request.instruction_host.unwrap_or(InstructionHost::Claude),
+            };
+            let entered = at.enter(new).and_then(|session| Ok((session, delivery(at)?)));
+            entered.map_err(|why| at.gate.turn_away(&request, why))
+        };
+        self.rooms.desk.ask(enter).await
+    }
+
+    async fn before(&self, session: &Id, body: Digest) -> Result<Before, Refusal> {
         if let Some(before) = self.threads(|threads| threads.before(session, body)) {
             return Ok(before);
         }
-        let events = at.read(session)?;
+        let id = session.clone();
+        let events = self.rooms.desk.ask(move |at| at.read(&id)).await?;
         let before = self.threads(|threads| {
             threads.know(session.clone(), Thread::read(&events));
             threads.before(session, body)
@@ -225,14 +306,26 @@ impl House {
     }
 }
 
-/// What a request says by itself.
-struct Said {
-    conversation: Id,
-    kind: CallKind,
-    prompt: String,
-    model: String,
-    body: Digest,
-    endpoint: String,
+fn leads_elsewhere(status: StatusCode, headers: &HeaderMap) -> bool {
+    status.is_redirection() && headers.contains_key(LOCATION)
+}
+
+/// A conversation of another person than the default one has that person's mark: ids that clients choose, or that follow
+/// from a first message, are no secret, and injected text does not cross from one to another.
+fn scope(binding: &Binding, conversation: &Id) -> Scope {
+    let identity = &binding.identity;
+    let session_id = if identity.is_default_person() {
+        conversation.clone()
+    } else {
+        let parts = [conversation, &identity.user_id, &identity.tenant_id].map(|id| id.as_str().as_bytes());
+        Id::of_digest("x", Digest::of(&parts.join(&0)))
+    };
+    Scope { session_id, project_id: project_id(&OsFs, &binding.dir), task_id: None, group_id: None }
+}
+
+fn random_id() -> Option<ReceiptId> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok().map(|()| ReceiptId(bytes))
 }
 
 fn delivery(at: &Drawer) -> Result<Id, Refusal> {

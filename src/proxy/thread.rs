@@ -1,10 +1,10 @@
 //! Threads: what the calls of a conversation so far mean for its next one.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use agentspine_gate::turn::{CallKind, Host};
+use agentspine_gate::span::{Draft, Place};
+use agentspine_gate::turn::CallKind;
 use agentspine_gate::{Digest, Id, ReceiptId, Refusal};
 
 use crate::chat::log::LogEvent;
@@ -19,7 +19,7 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// The calls of one conversation.
 #[derive(Default)]
 pub(crate) struct Thread {
-    turn: Option<ReceiptId>,
+    turn: Option<LastTurn>,
     calls: Vec<(Digest, ReceiptId)>,
 }
 
@@ -28,26 +28,21 @@ impl Thread {
     pub(crate) fn read(events: &[LogEvent]) -> Self {
         let mut thread = Self::default();
         for event in events {
-            if let LogEvent::Call { receipt, call, body, .. } = event {
-                thread.take(*receipt, *call, *body);
+            if let LogEvent::Call { receipt, call, body, at, .. } = event {
+                thread.take(*receipt, *call, *body, *at);
             }
         }
         thread
     }
 
-    fn take(&mut self, receipt: ReceiptId, call: CallKind, body: Digest) {
-        if matches!(call, CallKind::Turn | CallKind::Subagent) {
-            self.turn = Some(receipt);
+    fn take(&mut self, receipt: ReceiptId, kind: CallKind, body: Digest, at: Option<Place>) {
+        if speaks(kind) {
+            self.turn = Some(LastTurn { receipt, kind, at });
         }
         if self.calls.len() == CALLS_MAX {
             self.calls.remove(0);
         }
         self.calls.push((body, receipt));
-    }
-
-    /// What a continuation goes on with.
-    fn parent(&self) -> Option<ReceiptId> {
-        self.turn
     }
 
     /// The newest call with the same body.
@@ -56,40 +51,66 @@ impl Thread {
     }
 }
 
+/// What is the same where a client repeats a request: its workspace, its conversation, its body.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Attempt {
+    /// Digest of the workspace's secret.
+    pub workspace: Digest,
+    /// As the client names it.
+    pub conversation: Id,
+    /// Digest of the body.
+    pub body: Digest,
+}
+
+/// Whether a call of this kind answers words, and others go on with it.
+fn speaks(kind: CallKind) -> bool {
+    matches!(kind, CallKind::Turn | CallKind::Subagent)
+}
+
+/// Where the words stand that a call answers; `None` where it goes on with another one.
+pub(crate) fn answers_at(kind: CallKind, draft: &Draft) -> Option<Place> {
+    draft.slots.last().filter(|_| speaks(kind)).map(|slot| slot.place)
+}
+
+/// What a continuation goes on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastTurn {
+    /// Its receipt.
+    pub receipt: ReceiptId,
+    /// Turn or subagent.
+    pub kind: CallKind,
+    /// Where the words stand that it answers.
+    pub at: Option<Place>,
+}
+
+impl LastTurn {
+    /// Whether the words that it answers are no part of this request any more: the client has written its history anew.
+    pub(crate) fn is_gone_from(&self, draft: &Draft) -> bool {
+        self.at.is_some_and(|at| !draft.slots.iter().any(|slot| slot.place == at))
+    }
+}
+
 /// What a call follows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
     /// The conversation's last turn.
-    pub parent: Option<ReceiptId>,
+    pub turn: Option<LastTurn>,
     /// The call whose body this one repeats.
     pub retry_of: Option<ReceiptId>,
-}
-
-/// What a client sends again when it repeats itself.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Repeat {
-    /// The workspace's directory.
-    pub dir: PathBuf,
-    /// Its client.
-    pub host: Host,
-    /// The conversation, as the client names it.
-    pub conversation: Id,
-    /// The client's body.
-    pub body: Digest,
 }
 
 /// The conversations of one daemon.
 #[derive(Default)]
 pub(crate) struct Threads {
     known: HashMap<Id, Thread>,
-    refused: HashMap<Repeat, (Instant, Refusal)>,
+    refused: HashMap<Attempt, (Instant, Refusal)>,
 }
 
 impl Threads {
     /// What a call with this body follows; `None` where the conversation must be read first.
     pub(crate) fn before(&self, session: &Id, body: Digest) -> Option<Before> {
         let thread = self.known.get(session)?;
-        Some(Before { parent: thread.parent(), retry_of: thread.repeated(body) })
+        Some(Before { turn: thread.turn, retry_of: thread.repeated(body) })
     }
 
     /// Takes up a conversation that was read, unless it is known meanwhile.
@@ -101,23 +122,30 @@ impl Threads {
     }
 
     /// A call passed.
-    pub(crate) fn passed(&mut self, session: &Id, receipt: ReceiptId, call: CallKind, body: Digest) {
+    pub(crate) fn passed(
+        &mut self,
+        session: &Id,
+        receipt: ReceiptId,
+        call: CallKind,
+        body: Digest,
+        at: Option<Place>,
+    ) {
         if let Some(thread) = self.known.get_mut(session) {
-            thread.take(receipt, call, body);
+            thread.take(receipt, call, body, at);
         }
     }
 
     /// A call was refused.
-    pub(crate) fn refused(&mut self, call: Repeat, refusal: &Refusal) {
+    pub(crate) fn refused(&mut self, attempt: Attempt, refusal: &Refusal) {
         self.refused.retain(|_, (at, _)| at.elapsed() < REFUSED_FOR);
         if self.refused.len() < THREADS_MAX {
-            self.refused.insert(call, (Instant::now(), refusal.clone()));
+            self.refused.insert(attempt, (Instant::now(), refusal.clone()));
         }
     }
 
     /// The refusal of the same body a moment ago.
-    pub(crate) fn just_refused(&self, call: &Repeat) -> Option<Refusal> {
-        let (at, refusal) = self.refused.get(call)?;
+    pub(crate) fn just_refused(&self, attempt: &Attempt) -> Option<Refusal> {
+        let (at, refusal) = self.refused.get(attempt)?;
         (at.elapsed() < REFUSED_FOR).then(|| refusal.clone())
     }
 }
@@ -132,6 +160,7 @@ mod tests {
             call,
             sort: "human".into(),
             body: Digest::of(body.as_bytes()),
+            at: None,
         }
     }
 
@@ -148,10 +177,11 @@ mod tests {
         assert!(threads.before(&session, Digest::of(b"b")).is_none());
         threads.know(session.clone(), Thread::read(&events));
         let before = threads.before(&session, Digest::of(b"b")).unwrap();
-        assert_eq!(before.parent, Some(ReceiptId([1; 16])));
+        assert_eq!(before.turn.map(|turn| turn.receipt), Some(ReceiptId([1; 16])));
         assert_eq!(before.retry_of, Some(ReceiptId([4; 16])));
-        threads.passed(&session, ReceiptId([5; 16]), CallKind::Turn, Digest::of(b"d"));
+        threads.passed(&session, ReceiptId([5; 16]), CallKind::Turn, Digest::of(b"d"), None);
         let before = threads.before(&session, Digest::of(b"e")).unwrap();
-        assert_eq!((before.parent, before.retry_of), (Some(ReceiptId([5; 16])), None));
+        let turn = before.turn.map(|turn| turn.receipt);
+        assert_eq!((turn, before.retry_of), (Some(ReceiptId([5; 16])), None));
     }
 }

@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use agentspine_gate::screen::redact;
 use agentspine_model::{ListQuery, Promptless, Upstream as Base};
+use http::HeaderMap;
 
+use super::block::Envelope;
 use super::read::PromptPath;
 use super::route::PassPath;
 use super::workspaces::{Upstream, Upstreams};
@@ -41,9 +44,19 @@ impl Bases {
     }
 
     /// The question that a request without a prompt asks; `None` where it could hold more than that, or nobody is there
-    /// to be asked.
-    pub(crate) fn question(&self, to: Upstreams, path: PassPath, query: Option<&str>) -> Option<Promptless> {
-        let upstream = to.anthropic().or(to.openai())?;
+    /// to be asked. Where both are, its headers tell whose key they hold.
+    pub(crate) fn question(
+        &self,
+        to: Upstreams,
+        path: PassPath,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Option<Promptless> {
+        let upstream = match Envelope::guess("", headers) {
+            Envelope::Anthropic => to.anthropic().or(to.openai()),
+            Envelope::OpenAi => to.openai().or(to.anthropic()),
+        };
+        let upstream = upstream?;
         let base = self.base(upstream).clone();
         match path {
             PassPath::Hello => to.anthropic().map(|_| Promptless::Hello(base)),
@@ -65,6 +78,16 @@ impl Bases {
             Upstream::ChatGpt => &self.chatgpt,
         }
     }
+}
+
+/// Ends of parameters' names that stand for a credential somewhere.
+const CREDENTIALS: [&str; 7] = ["key", "token", "secret", "password", "sig", "signature", "credential"];
+
+/// Whether a query could hold a credential. A receipt keeps the URL, and never a credential.
+pub(crate) fn may_hold_credential(query: &str) -> bool {
+    let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default().to_ascii_lowercase());
+    let holds_key = |name: String| CREDENTIALS.iter().any(|end| name.ends_with(end));
+    names.into_iter().any(holds_key) || !redact(query).1.is_empty()
 }
 
 /// The servers of now: a reload replaces them for the requests that come after.
@@ -90,6 +113,7 @@ impl Onward {
 #[cfg(test)]
 mod tests {
     use agentspine_model::PlainHttp;
+    use http::{HeaderName, HeaderValue};
 
     use super::*;
 
@@ -126,7 +150,39 @@ mod tests {
         ] {
             assert_eq!(bases.endpoint(to, path, query).as_deref(), expected);
         }
-        assert!(bases.question(Upstreams::OpenAi, PassPath::Hello, None).is_none());
-        assert!(bases.question(Upstreams::Anthropic, PassPath::Models, Some("q=a+prompt")).is_none());
+        let no_headers = HeaderMap::new();
+        assert!(bases.question(Upstreams::OpenAi, PassPath::Hello, None, &no_headers).is_none());
+        assert!(
+            bases.question(Upstreams::Anthropic, PassPath::Models, Some("q=a+prompt"), &no_headers).is_none()
+        );
+    }
+
+    #[test]
+    fn a_key_goes_to_the_server_it_is_for() {
+        let base = |text| Base::parse(text, PlainHttp::LoopbackOnly).unwrap();
+        let [anthropic, openai, chatgpt] =
+            ["https://a.example", "https://o.example", "https://c.example"].map(base);
+        let bases = Bases { anthropic: anthropic.clone(), openai: openai.clone(), chatgpt };
+        let no_headers = HeaderMap::new();
+        let versioned: HeaderMap =
+            [(HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"))]
+                .into_iter()
+                .collect();
+        let asked = |to, headers| bases.question(to, PassPath::Models, None, headers);
+        let list = |base: &Base| Promptless::Models(base.clone(), ListQuery::default());
+        assert_eq!(asked(Upstreams::ByDialect, &no_headers), Some(list(&openai)));
+        assert_eq!(asked(Upstreams::ByDialect, &versioned), Some(list(&anthropic)));
+        assert_eq!(asked(Upstreams::Anthropic, &no_headers), Some(list(&anthropic)));
+        assert_eq!(asked(Upstreams::OpenAi, &versioned), Some(list(&openai)));
+    }
+
+    #[test]
+    fn a_query_that_could_hold_a_credential_is_told_from_one_that_says_how() {
+        for query in ["key=abc", "a=1&api-key=abc", "access_token=x", "API_KEY=x", "sig=x"] {
+            assert!(may_hold_credential(query), "{query}");
+        }
+        for query in ["beta=true", "beta=true&x=%20y", "api-version=2024-10-01-preview", "", "max_tokens=1"] {
+            assert!(!may_hold_credential(query), "{query}");
+        }
     }
 }

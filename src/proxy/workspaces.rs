@@ -201,6 +201,11 @@ impl Registry {
         self.change(LOCK_WAIT_MS, |contents, _| contents.set_injection(dir, injection))
     }
 
+    /// All workspaces.
+    pub(crate) fn all(&self) -> Result<Vec<Arc<Workspace>>, RegistryError> {
+        Ok(self.contents()?.workspaces.iter().map(|known| Arc::clone(&known.workspace)).collect())
+    }
+
     /// Drops a workspace: its secret is nobody's from now on.
     pub(crate) fn forget(&self, secret: &str) -> Result<(), RegistryError> {
         let digest = Digest::of(secret.as_bytes());

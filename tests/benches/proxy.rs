@@ -9,6 +9,8 @@
 //! A conversation is 20 calls that grow: its first call, which gets the instruction files, is not measured. `turn`: 19
 //! human prompts, each with recall over a memory ledger. `continuation`: 19 rounds of tool results, as agents mostly make.
 //! CPU is user and system time of the whole process from /proc, in ticks of 10 ms, so only sums over a row are told.
+// Counts of calls are far below what a float holds exactly.
+#![allow(clippy::cast_precision_loss)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
 use std::convert::Infallible;

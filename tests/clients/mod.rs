@@ -1,6 +1,7 @@
 //! Ground of this chapter: where the real clients are, and how one is run: cleared environment, own home, dummy keys,
 //! loopback only.
 
+#[allow(dead_code, reason = "the chapters of the proxy use their part of it")]
 pub mod api;
 mod blocked;
 mod claude;
@@ -12,9 +13,11 @@ mod script;
 mod turns;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Once;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
@@ -47,10 +50,13 @@ pub struct Desk {
 
 /// The clients' folder; without one, says so on the terminal, and the test is over.
 pub fn clients() -> Option<PathBuf> {
+    static SAID: Once = Once::new();
     let Some(folder) = variable(WHERE) else {
-        // Past the test harness, which would keep it to itself.
-        let message = "skipped: no real clients here; `tests/clients/run.sh` fetches and runs them\n";
-        std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()).unwrap();
+        SAID.call_once(|| {
+            // Past the test harness, which would keep it to itself.
+            let message = "\nskipped: no real clients here; `tests/clients/run.sh` fetches and runs them\n";
+            std::io::stderr().write_all(message.as_bytes()).unwrap();
+        });
         return None;
     };
     let folder = PathBuf::from(folder);
@@ -130,10 +136,14 @@ impl Desk {
         }
     }
 
+    /// The process that serves this home, and no other that has got its number since.
     fn proxy(&self) -> Option<Pid> {
         let notice = std::fs::read(self.home.state().join("run/proxy.lock")).ok()?;
         let notice: Value = serde_json::from_slice(&notice).ok()?;
-        Pid::from_raw(i32::try_from(notice["pid"].as_i64()?).ok()?)
+        let pid = Pid::from_raw(i32::try_from(notice["pid"].as_i64()?).ok()?)?;
+        let environment = std::fs::read_to_string(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok()?;
+        let home = format!("HOME={}", self.home.path().display());
+        environment.split('\0').any(|variable| variable == home).then_some(pid)
     }
 
     /// Claude Code in the project.
@@ -155,7 +165,8 @@ impl Desk {
         });
         self.home.write(".claude.json", &known.to_string());
         let program = env!("CARGO_BIN_EXE_agentspine");
-        let env = self.environment();
+        // Its title is nonessential traffic.
+        let env = self.environment().into_iter().filter(|(name, _)| !name.contains("NONESSENTIAL")).collect();
         Terminal::start(Start { program, args: &["run", "claude"], cwd: &project, env, size: (100, 40) })
     }
 
@@ -175,6 +186,9 @@ impl Desk {
             "tokens": { "id_token": token, "access_token": token, "refresh_token": "nobody", "account_id": "nobody" },
         });
         self.home.write(".codex/auth.json", &login.to_string());
+        // What it asks of the account beside the model; without an answer it waits long.
+        let aside = format!("chatgpt_base_url = \"{}/aside\"\n", self.api.base());
+        self.home.write(".codex/config.toml", &aside);
         self.codex_of(&["model_providers.scripted.requires_openai_auth=true"], args)
     }
 

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use agentspine_gate::Digest;
 use serde_json::Value;
 
-use super::Home;
+use super::fake_model::Recorded;
 use super::served::Served;
+use super::{Home, bulk};
 
 /// One receipt as `receipts show --json` prints it.
 pub struct Shown(pub Value);
@@ -74,6 +75,31 @@ fn law_of(home: &Home, named: &[(&Served, &str)]) -> Vec<Shown> {
     receipts
 }
 
+/// The law behind a proxy to `base`: each request has a consumed receipt of its own, and holds every span that this
+/// receipt names, once, and each mandatory document in some way. The receipts in order of arrival.
+pub fn law_behind(home: &Home, base: &str, requests: &[Recorded]) -> Vec<Shown> {
+    let verified = home.json(&["receipts", "verify", "--json"]);
+    assert_eq!(verified["ok"], true, "{verified}");
+    let all = bulk::receipts(home);
+    let (pairs, unsent) = bulk::pairs(&all, base, requests);
+    for receipt in unsent {
+        let outcome = receipt.outcome();
+        assert!(may_be_unsent(receipt), "{} was never received, and says {outcome:?}", receipt.id());
+    }
+    let briefings: BTreeMap<&str, &str> = all.iter().map(|r| (r.id(), r.text("briefingDigest"))).collect();
+    for (request, receipt) in requests.iter().zip(&pairs) {
+        let ours = request.headers.iter().any(|(name, _)| name.starts_with("x-agentspine"));
+        assert!(!ours && !request.target.starts_with("/w/"), "what is ours went out: {request:?}");
+        let texts = texts(&request.json());
+        let replayed = holds_its_spans(receipt, &texts, &briefings);
+        let framed = texts.iter().filter(|text| briefings.values().any(|span| span == text)).count();
+        let named = replayed.len() + usize::from(!receipt.text("briefingDigest").is_empty());
+        assert_eq!(framed, named, "spans in {} that its receipt does not name", receipt.id());
+        every_document_is_there(receipt, &replayed);
+    }
+    pairs.into_iter().map(|receipt| Shown(receipt.0.clone())).collect()
+}
+
 /// Every receipt, oldest first.
 pub fn receipts(home: &Home) -> Vec<Shown> {
     let listed = home.json(&["receipts", "list", "--json", "--limit", "1000"]);
@@ -128,12 +154,7 @@ fn every_body_holds_its_spans(receipts: &[Shown], servers: &[&Served]) {
         let digest = Digest::of(&request.body).to_hex();
         let texts = texts(&request.json());
         for receipt in receipts.iter().filter(|r| r.is_consumed() && r.text("requestDigest") == digest) {
-            let replayed = receipt.claims()["replayedSpans"].as_array().unwrap();
-            let replayed: Vec<&str> = replayed.iter().map(|id| id.as_str().unwrap()).collect();
-            let own = Some(receipt.text("briefingDigest")).filter(|own| !own.is_empty());
-            for span in replayed.iter().map(|id| briefings[id]).chain(own) {
-                assert_eq!(texts.iter().filter(|text| *text == span).count(), 1, "span {span} in {digest}");
-            }
+            let replayed = holds_its_spans(receipt, &texts, &briefings);
             let prompt = receipt.text("promptDigest");
             assert!(
                 texts.iter().any(|text| text == prompt),
@@ -141,6 +162,37 @@ fn every_body_holds_its_spans(receipts: &[Shown], servers: &[&Served]) {
                 receipt.id()
             );
             every_document_is_delivered(receipt, &replayed);
+        }
+    }
+}
+
+/// The receipts whose spans are replayed; each stands in the body once, and so does the call's own.
+fn holds_its_spans<'r>(
+    receipt: &'r Shown,
+    texts: &[String],
+    briefings: &BTreeMap<&str, &str>,
+) -> Vec<&'r str> {
+    let replayed = receipt.claims()["replayedSpans"].as_array().unwrap();
+    let replayed: Vec<&str> = replayed.iter().map(|id| id.as_str().unwrap()).collect();
+    let own = Some(receipt.text("briefingDigest")).filter(|own| !own.is_empty());
+    for span in replayed.iter().map(|id| briefings[id]).chain(own) {
+        let count = texts.iter().filter(|text| *text == span).count();
+        assert_eq!(count, 1, "span {span} of {}", receipt.id());
+    }
+    replayed
+}
+
+/// Behind a proxy a document may stand in the host's own slot; a side call adds nothing, and a call that goes on with a
+/// turn may lack what appeared since.
+fn every_document_is_there(receipt: &Shown, replayed: &[&str]) {
+    for document in receipt.claims()["documents"].as_array().unwrap() {
+        let lenient = matches!(receipt.text("kind"), "side" | "continuation");
+        match document["state"].as_str().unwrap() {
+            "present" => {}
+            "unverified" if lenient => {}
+            "injected" => assert_ne!(receipt.text("briefingDigest"), "", "{document}"),
+            "replayed" => assert!(replayed.contains(&document["span"].as_str().unwrap()), "{document}"),
+            other => panic!("{other}: {document}"),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Shared ground: a home of its own for every test, and the real binary in a cleared environment.
 
+pub mod bulk;
+pub mod dice;
 pub mod fake_model;
 pub mod law;
 pub mod live;
+pub mod proxied;
 pub mod served;
 pub mod terminal;
 pub mod vault;

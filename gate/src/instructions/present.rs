@@ -1,4 +1,4 @@
-//! Presence: which documents stand whole in the slot that the host itself puts instruction files into.
+//! Presence: which documents stand whole in the slots that the host itself puts instruction files into.
 //!
 //! Measured on the clients: Claude Code writes each file under a line with its path, Codex joins them in order.
 //! Invariants: whole means every byte of the host's rendering, up to where the host's next file or its closing mark
@@ -26,28 +26,35 @@ const INSTRUCTIONS: (&str, &str) = ("\n\n<INSTRUCTIONS>\n", "\n</INSTRUCTIONS>")
 const PROJECT_DOC: &str = "\n\n--- project-doc ---\n\n";
 const BLANK_LINE: &str = "\n\n";
 
-/// Display ids of the documents whose rendered text stands whole in the host's own slot, under the document's own name.
-pub fn present(snapshot: &Snapshot, slot: &str) -> BTreeSet<String> {
+/// Display ids of the documents whose rendered text stands whole in the host's own slots, under the document's own name.
+/// Of a document that several slots show, the newest counts: it is what the model takes as said last.
+pub fn present(snapshot: &Snapshot, slots: &[String]) -> BTreeSet<String> {
     match snapshot.host {
-        InstructionHost::Claude => claude(&snapshot.documents, slot),
-        InstructionHost::Codex => codex(&snapshot.documents, slot).unwrap_or_default(),
+        InstructionHost::Claude => {
+            let names = shown_names(&snapshot.documents);
+            let shown = slots.iter().flat_map(|slot| claude(&names, slot));
+            let newest: BTreeMap<&str, bool> = shown.collect();
+            newest.into_iter().filter(|(_, whole)| *whole).map(|(id, _)| id.to_owned()).collect()
+        }
+        InstructionHost::Codex => {
+            slots.last().and_then(|slot| codex(&snapshot.documents, slot)).unwrap_or_default()
+        }
     }
 }
 
 /// Goes through the headers in order, over each document that stands whole. A header that comes twice tells nothing.
-fn claude(documents: &[Document], slot: &str) -> BTreeSet<String> {
-    let names = shown_names(documents);
+fn claude<'d>(names: &HashMap<&str, &'d Document>, slot: &str) -> BTreeMap<&'d str, bool> {
     let mut stands: BTreeMap<&str, bool> = BTreeMap::new();
     let mut at = 0;
     while let Some(header) = next_header(slot, at) {
         at = header + CONTENTS_OF.len();
-        let Some((document, body)) = named(&names, slot, at) else { continue };
+        let Some((document, body)) = named(names, slot, at) else { continue };
         let is_first = !stands.contains_key(document.id.as_str());
         let end = is_first.then(|| end_of(&render::claude(&document.text), slot, body)).flatten();
         stands.insert(&document.id, end.is_some());
         at = end.unwrap_or(body);
     }
-    stands.into_iter().filter(|(_, whole)| *whole).map(|(id, _)| id.to_owned()).collect()
+    stands
 }
 
 /// What the host may show as a document's name.

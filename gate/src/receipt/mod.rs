@@ -35,6 +35,7 @@
 //! ```
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::ids::ReceiptId;
 use crate::journal::Signed;
@@ -54,7 +55,7 @@ pub enum Consumed {}
 
 /// A receipt of one exact call.
 pub struct Receipt<State> {
-    claims: Claims,
+    claims: Arc<Claims>,
     bytes: Vec<u8>,
     signed: Signed,
     state: PhantomData<State>,
@@ -70,11 +71,15 @@ impl<State> Receipt<State> {
     pub fn claims(&self) -> &Claims {
         &self.claims
     }
+
+    pub(crate) fn shared_claims(&self) -> Arc<Claims> {
+        Arc::clone(&self.claims)
+    }
 }
 
 impl Receipt<Prepared> {
     pub(crate) fn new(claims: Claims, bytes: Vec<u8>, signed: Signed) -> Self {
-        Self { claims, bytes, signed, state: PhantomData }
+        Self { claims: Arc::new(claims), bytes, signed, state: PhantomData }
     }
 
     pub(crate) fn signed(&self) -> (&Signed, &[u8]) {

@@ -99,7 +99,7 @@ impl Desk {
             slots.push(Slot { place, at: body.len(), before: ",\"", after: "\"", wrap: None });
         }
         body.push(b']');
-        Draft { body, slots, host_slot: None }
+        Draft { body, slots, host_slots: Vec::new() }
     }
 
     pub fn plan(&mut self, request: &TurnRequest) -> Result<Plan, Refusal> {

@@ -16,7 +16,7 @@ fn shown(machine: &Machine, sections: &[(&str, &str)]) -> String {
 }
 
 fn ids(snapshot: &Snapshot, slot: &str) -> Vec<String> {
-    present(snapshot, slot).into_iter().collect()
+    present(snapshot, &[slot.to_owned()]).into_iter().collect()
 }
 
 const USER: &str = "home/.claude/CLAUDE.md";
@@ -164,4 +164,27 @@ fn codex_shows_documents_in_its_own_frame_only() {
     ] {
         assert_eq!(ids(&snapshot, &other), [""; 0], "{other:?}");
     }
+}
+
+#[test]
+fn what_a_host_showed_last_of_a_document_is_what_counts() {
+    let (machine, snapshot) = three();
+    let old = shown(&machine, &[(USER, "mine"), (PROJECT, "ours"), (LOCAL, "here")]);
+    let again = |text| {
+        let path = machine.path(PROJECT);
+        format!(
+            "<system-reminder>\nRead again.\n\nContents of {} (a label):\n\n{text}\n</system-reminder>",
+            path.display()
+        )
+    };
+    let others = ["claude:project/CLAUDE.local.md", "claude:user/CLAUDE.md"];
+    let all = ["claude:project/CLAUDE.local.md", "claude:project/CLAUDE.md", "claude:user/CLAUDE.md"];
+    let found = |slots: &[&String]| -> Vec<String> {
+        let slots: Vec<String> = slots.iter().map(|slot| (*slot).clone()).collect();
+        present(&snapshot, &slots).into_iter().collect()
+    };
+    assert_eq!(found(&[&old]), others);
+    assert_eq!(found(&[&old, &again("ours\n\nmore")]), all);
+    // What came between is what the model read last, whatever stood there before.
+    assert_eq!(found(&[&old, &again("ours\n\nmore"), &again("other")]), others);
 }

@@ -400,7 +400,7 @@ fn cut(text: &str) -> String {
 /// Whether two memories share [`SAME`] of their terms.
 fn same(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
     let number = |n: usize| float(u64::try_from(n).unwrap_or(u64::MAX));
-    number(a.intersection(&b).count()) >= SAME * number(a.union(&b).count())
+    number(a.intersection(b).count()) >= SAME * number(a.union(b).count())
 }
 
 fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {

@@ -92,6 +92,8 @@ impl ModelClient {
     pub(crate) async fn send(&self, request: RequestBuilder, host: &str) -> Result<Response, ModelError> {
         let host = host.to_owned();
         match timeout(self.config.head, request.send()).await {
+            // Nobody asked for another protocol: what follows is no answer.
+            Ok(Ok(response)) if response.status().is_informational() => Err(ModelError::Broken { host }),
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) if error.is_connect() || error.is_builder() => {
                 Err(ModelError::Connect { host, why: why(&error) })

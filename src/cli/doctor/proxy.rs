@@ -2,6 +2,7 @@
 
 use super::{Check, State};
 use crate::cli::rooms::{Rooms, working_directory};
+use crate::cli::status::paused;
 use crate::config::Config;
 use crate::proxy::ask;
 use crate::proxy::clients::background::{self, PROC, Wanted};
@@ -27,7 +28,13 @@ pub(super) fn all(rooms: &Rooms, config: &Config) -> Vec<Check> {
     let codex = running.iter().filter_map(|process| process.stray(Wanted::Known(&registry), base.as_deref()));
     let own = std::iter::once(serving(notice, &registry, config));
     let of_claude = claude.into_iter().map(|found| stray("claude", found));
-    own.chain(of_claude).chain(codex.map(|found| stray("codex", found))).collect()
+    let still = paused(&registry.all().unwrap_or_default());
+    let still = still.into_iter().map(|dir| {
+        let dir = config.short_path(&dir);
+        let message = format!("nothing new is added to calls from {dir}: injection is paused there");
+        Check::noted("pause", message, format!("agentspine proxy --resume --project {dir}"))
+    });
+    own.chain(still).chain(of_claude).chain(codex.map(|found| stray("codex", found))).collect()
 }
 
 fn serving(notice: Option<Notice>, registry: &Registry, config: &Config) -> Check {

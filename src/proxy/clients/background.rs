@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use agentspine_model::Url;
 
-use super::{Stray, WORKSPACE, is_ours};
+use super::{Calls, Stray, WORKSPACE, is_ours};
 use crate::config::Secret;
 use crate::proxy::workspaces::Registry;
 
@@ -99,6 +99,7 @@ impl Background {
         Some(Stray {
             message: format!("Codex's background process {} {what}", self.pid),
             advice: format!("kill {}; then: agentspine run codex", self.pid),
+            calls: if self.workspace.is_none() { Calls::PassNoGate } else { Calls::Else },
         })
     }
 }

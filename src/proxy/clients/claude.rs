@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{HEADER, Stray, Told, is_ours, settings_text};
+use super::{Calls, HEADER, Stray, Told, is_ours, settings_text};
 use crate::config::Config;
 
 /// Where it goes.
@@ -31,6 +31,7 @@ pub(super) fn strays(base: Option<&str>, dir: &Path, config: &Config) -> Vec<Str
     let clouds = CLOUDS.iter().filter(|name| config.environment.get(name).is_some()).map(|name| Stray {
         message: format!("{name} is set: Claude Code calls that cloud, not agentspine"),
         advice: format!("unset {name}"),
+        calls: Calls::PassNoGate,
     });
     let files = settings_files(dir, config).into_iter().filter_map(|path| stray(&path, base, config));
     clouds.chain(files).collect()
@@ -57,12 +58,15 @@ fn stray(path: &Path, base: Option<&str>, config: &Config) -> Option<Stray> {
         text(BASE).filter(|url| !base.is_some_and(|base| is_ours(url, base))).map(|_| (BASE, "calls"));
     let headers = text(HEADERS).map(|_| (HEADERS, "headers"));
     let cloud = CLOUDS.iter().find(|name| text(name).is_some()).map(|name| (*name, "calls"));
-    let (name, what) = elsewhere.or(cloud).or(headers)?;
+    let past = elsewhere.or(cloud);
+    let calls = if past.is_some() { Calls::PassNoGate } else { Calls::Else };
+    let (name, what) = past.or(headers)?;
     let file = config.short_path(path);
     Some(Stray {
         message: format!(
             "{file} sets {name} in its env block, which wins: Claude Code's {what} are not ours"
         ),
         advice: format!("Take {name} out of the env block of {file}"),
+        calls,
     })
 }

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use agentspine_gate::Id;
+
 use super::json::{At, list, object, object_if, string, string_if};
 use super::thread::{self, Form, Message, Piece, Shape, StringShape};
 use super::{Asked, Sort, Unreadable};
@@ -11,7 +13,7 @@ use super::{Asked, Sort, Unreadable};
 const SHAPE: Shape =
     Shape { block: (r#",{"type":"text","text":""#, r#""}"#), string: StringShape::Inside(r"\n\n") };
 
-pub(super) fn read(body: &str) -> Result<Asked, Unreadable> {
+pub(super) fn read(body: &str, chain: Option<&Id>) -> Result<Asked, Unreadable> {
     let [model, messages] = object(body, At::ROOT, ["model", "messages"])?;
     let model = thread::model(model)?;
     let at = At::ROOT.key("messages");
@@ -20,8 +22,9 @@ pub(super) fn read(body: &str) -> Result<Asked, Unreadable> {
     let messages: Vec<Message<'_>> = each.collect::<Result<_, _>>()?;
     let (sort, prompt) = sort(&messages);
     let conversation = thread::generic_id(&messages);
-    let draft = thread::draft(&conversation, &messages, &SHAPE, None);
-    Ok(Asked { conversation, sort, prompt, model, draft })
+    let draft = thread::draft(body, chain.unwrap_or(&conversation), &messages, &SHAPE, Vec::new());
+    let standing = thread::standing(sort, &messages);
+    Ok(Asked { conversation, sort, prompt, standing, model, draft })
 }
 
 fn message<'a>(body: &str, json: &'a str, at: At<'_>) -> Result<Message<'a>, Unreadable> {

@@ -51,6 +51,8 @@ pub(super) fn voice(text: &str) -> Voice {
 
 /// Opens the client's own slot for instruction files.
 pub(super) const HOST_SLOT: &str = "<system-reminder>\nCodebase and user instructions are shown below.";
+/// Opens the slot of a later run that found files changed.
+pub(super) const READ_AGAIN: &str = "<system-reminder>\nInstruction files were re-read";
 /// Opens a document in it; before it stands a blank line.
 pub(super) const DOCUMENT: &str = "\n\nContents of ";
 

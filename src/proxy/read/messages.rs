@@ -43,6 +43,7 @@ pub(super) fn read(
     path: PromptPath,
     headers: &HeaderMap,
     body: &str,
+    chain: Option<&Id>,
 ) -> Result<Asked, Unreadable> {
     let client = if host == Host::Claude { Client::Claude } else { Client::Generic };
     let names = ["model", "messages", "system", "metadata", "output_config", "tools"];
@@ -59,13 +60,15 @@ pub(super) fn read(
         wants_title: !has_tools && wants_title(output)?,
         is_subagent: headers.contains_key(AGENT_HEADER) || says_subagent(system)?,
     };
-    Ok(asked(client, path, headers, head, &messages))
+    Ok(asked(client, path, headers, body, chain, head, &messages))
 }
 
 fn asked(
     client: Client,
     path: PromptPath,
     headers: &HeaderMap,
+    body: &str,
+    chain: Option<&Id>,
     head: Head<'_>,
     messages: &[Message<'_>],
 ) -> Asked {
@@ -76,12 +79,13 @@ fn asked(
         (_, Some(newest), Client::Claude) => of_claude(&head, messages, newest),
         (_, Some(newest), Client::Generic) => by_structure(newest),
     };
-    let (conversation, slot) = match client {
-        Client::Claude => (claude_id(headers, &head, messages), host_slot(messages)),
-        Client::Generic => (thread::generic_id(messages), None),
+    let (conversation, slots) = match client {
+        Client::Claude => (claude_id(headers, &head, messages), host_slots(messages)),
+        Client::Generic => (thread::generic_id(messages), Vec::new()),
     };
-    let draft = thread::draft(&conversation, messages, &SHAPE, slot);
-    Asked { conversation, sort, prompt, model: head.model, draft }
+    let draft = thread::draft(body, chain.unwrap_or(&conversation), messages, &SHAPE, slots);
+    let standing = thread::standing(sort, messages);
+    Asked { conversation, sort, prompt, standing, model: head.model, draft }
 }
 
 fn message<'a>(client: Client, body: &str, json: &'a str, at: At<'_>) -> Result<Message<'a>, Unreadable> {
@@ -249,6 +253,13 @@ impl<'m> Said<'m> {
         let texts = choices.into_iter().find(|texts| !texts.is_empty()).unwrap_or_default();
         thread::prompt_of(&texts, message)
     }
+}
+
+/// The client's own slots: where a conversation begins, and where a later run of it found files changed.
+fn host_slots(messages: &[Message<'_>]) -> Vec<String> {
+    let users = messages.iter().filter(|message| message.role == "user");
+    let again = users.flat_map(leading_reminders).filter(|text| text.starts_with(claude::READ_AGAIN));
+    host_slot(messages).into_iter().chain(again.map(str::to_owned)).collect()
 }
 
 /// Text of the reminder that holds the instruction files: before any word of the person's, in the first user message or,

@@ -19,7 +19,7 @@ mod tests;
 mod thread;
 
 use agentspine_gate::ids::{Digest, Id};
-use agentspine_gate::span::Draft;
+use agentspine_gate::span::{Draft, Place};
 use agentspine_gate::turn::{CallKind, Host};
 use http::HeaderMap;
 
@@ -124,6 +124,9 @@ pub(crate) struct Asked {
     /// Turn: the human text, blocks joined by one `\n`, a stand-in such as `[image]` where there is none, the summary
     /// after a compaction without one. Subagent: its task. Else empty.
     pub(crate) prompt: String,
+    /// Continuation: the newest words that stand in it, or the summary it goes on from. They are its prompt where its turn
+    /// turns out to be gone. Else empty.
+    pub(crate) standing: String,
     /// Model name as sent.
     pub(crate) model: String,
     /// The body as it came, and where spans go.
@@ -180,22 +183,42 @@ pub(crate) enum Unreadable {
     },
 }
 
-/// Reads a request of `client` that came to `path`. The body is taken: it is large, and copied once less.
+/// Reads a request of `client` that came to `path`.
 pub(crate) fn read(
     client: Host,
     path: PromptPath,
     headers: &HeaderMap,
-    body: impl Into<Vec<u8>>,
+    body: &[u8],
 ) -> Result<Asked, Unreadable> {
-    let body = body.into();
-    let text = std::str::from_utf8(&body).map_err(|error| Unreadable::NotUtf8(error.valid_up_to()))?;
-    let mut asked = match path {
-        PromptPath::Messages | PromptPath::CountTokens => messages::read(client, path, headers, text),
-        PromptPath::Responses => responses::read(client, headers, text),
-        PromptPath::ChatCompletions => chat::read(text),
-    }?;
-    asked.draft.body = body;
-    Ok(asked)
+    read_with(client, path, headers, body, None)
+}
+
+/// The places that the slots of a request would have in another conversation, which it may be a fork of.
+pub(crate) fn places_in(
+    conversation: &Id,
+    client: Host,
+    path: PromptPath,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Vec<Place>, Unreadable> {
+    let asked = read_with(client, path, headers, body, Some(conversation))?;
+    Ok(asked.draft.slots.iter().map(|slot| slot.place).collect())
+}
+
+/// Reads with the places of another conversation, where one is named.
+fn read_with(
+    client: Host,
+    path: PromptPath,
+    headers: &HeaderMap,
+    body: &[u8],
+    chain: Option<&Id>,
+) -> Result<Asked, Unreadable> {
+    let text = std::str::from_utf8(body).map_err(|error| Unreadable::NotUtf8(error.valid_up_to()))?;
+    match path {
+        PromptPath::Messages | PromptPath::CountTokens => messages::read(client, path, headers, text, chain),
+        PromptPath::Responses => responses::read(client, headers, text, chain),
+        PromptPath::ChatCompletions => chat::read(text, chain),
+    }
 }
 
 /// A client's own id as ours; `x:` and 20 hex digits of its digest where it is none.

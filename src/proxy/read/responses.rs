@@ -61,7 +61,12 @@ enum Class {
     Aside,
 }
 
-pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked, Unreadable> {
+pub(super) fn read(
+    host: Host,
+    headers: &HeaderMap,
+    body: &str,
+    chain: Option<&Id>,
+) -> Result<Asked, Unreadable> {
     let client = if matches!(host, Host::Codex | Host::King) { Client::Codex } else { Client::Generic };
     let names = ["model", "input", "previous_response_id", "conversation", "generate", "client_metadata"];
     let [model, input, previous, server_side, generate, metadata] = object(body, At::ROOT, names)?;
@@ -73,17 +78,19 @@ pub(super) fn read(host: Host, headers: &HeaderMap, body: &str) -> Result<Asked,
     let at = At::ROOT.key("input");
     let input = input.ok_or_else(|| at.missing())?;
     let (shape, items) = items(client, &marks, body, input)?;
-    let (sort, prompt) =
-        if generate == Some("false") { (Sort::Prewarm, String::new()) } else { sort(&marks, &items) };
-    let slot = if client == Client::Codex { host_slot(&items) } else { None };
+    // Codex's own word; a server that does not know it would answer.
+    let warms = client == Client::Codex && generate == Some("false");
+    let (sort, prompt) = if warms { (Sort::Prewarm, String::new()) } else { sort(&marks, &items) };
+    let slots = if client == Client::Codex { host_slot(&items).into_iter().collect() } else { Vec::new() };
     let messages: Vec<Message<'_>> = items.into_iter().map(|item| item.message).collect();
     let conversation = match previous.or(server_side) {
         // What the server keeps is not seen here: a conversation of its own.
         Some(kept) => Id::of_digest("generic", Digest::of(kept.as_bytes())),
         None => marks.conversation.unwrap_or_else(|| thread::generic_id(&messages)),
     };
-    let draft = thread::draft(&conversation, &messages, shape, slot);
-    Ok(Asked { conversation, sort, prompt, model, draft })
+    let draft = thread::draft(body, chain.unwrap_or(&conversation), &messages, shape, slots);
+    let standing = thread::standing(sort, &messages);
+    Ok(Asked { conversation, sort, prompt, standing, model, draft })
 }
 
 fn items<'a>(

@@ -8,9 +8,10 @@ use std::borrow::Cow;
 
 use agentspine_gate::ids::{Digest, Id};
 use agentspine_gate::span::{Draft, Part, Place, Slot, Wrap};
+use agentspine_gate::turn::CallKind;
 
-use super::Unreadable;
 use super::json::{At, list, object, offset, string};
+use super::{Sort, Unreadable};
 
 /// One message or item.
 pub(super) struct Message<'a> {
@@ -123,12 +124,13 @@ pub(super) fn first_digest(messages: &[Message<'_>]) -> Digest {
     places.find(|place| *place != start).unwrap_or(start).0
 }
 
-/// A slot for each message that holds spans; the door adds the body.
+/// The draft: the body as it came, a slot for each message that holds spans.
 pub(super) fn draft(
+    body: &str,
     conversation: &Id,
     messages: &[Message<'_>],
     shape: &Shape,
-    host_slot: Option<String>,
+    host_slots: Vec<String>,
 ) -> Draft {
     let mut place = Place::start(conversation.as_str());
     let mut slots = Vec::new();
@@ -138,7 +140,7 @@ pub(super) fn draft(
             slots.extend(shape.slot(message.form, place));
         }
     }
-    Draft { body: Vec::new(), slots, host_slot }
+    Draft { body: body.as_bytes().to_vec(), slots, host_slots }
 }
 
 fn then(place: Place, message: &Message<'_>) -> Place {
@@ -168,11 +170,18 @@ pub(super) fn content<'a>(
     Ok((form, pieces.filter_map(Result::transpose).collect::<Result<_, _>>()?))
 }
 
+/// Longest model name, bytes: receipts and lists show it, so it must be a name.
+const MODEL_BYTES_MAX: usize = 256;
+
 /// `model`, which every dialect has.
 pub(super) fn model(model: Option<&str>) -> Result<String, Unreadable> {
     let at = At::ROOT.key("model");
     let model = string(model.ok_or_else(|| at.missing())?, at)?;
-    if model.is_empty() { Err(at.missing()) } else { Ok(model.into_owned()) }
+    match model.len() {
+        0 => Err(at.missing()),
+        1..=MODEL_BYTES_MAX => Ok(model.into_owned()),
+        _ => Err(at.wrong("a model's name")),
+    }
 }
 
 /// Human texts as one prompt; where they are blank, a stand-in for what else is shown, because a turn has a prompt.
@@ -184,6 +193,18 @@ pub(super) fn prompt_of(texts: &[&str], message: &Message<'_>) -> String {
     let is_blank = texts.iter().all(|text| text.trim().is_empty());
     let shown = if is_blank { kinds.collect() } else { Vec::new() };
     if shown.is_empty() { texts.join("\n") } else { shown.join("\n") }
+}
+
+/// The newest words that a continuation's request still holds: those of its last message that holds spans.
+pub(super) fn standing(sort: Sort, messages: &[Message<'_>]) -> String {
+    let newest = messages.iter().rfind(|message| message.holds_spans);
+    let Some(message) = newest.filter(|_| sort.kind() == CallKind::Continuation) else {
+        return String::new();
+    };
+    let said: Vec<&str> = message.pieces.iter().filter_map(Piece::text).collect();
+    let said =
+        if said.is_empty() { message.pieces.iter().filter_map(Piece::any_text).collect() } else { said };
+    prompt_of(&said, message)
 }
 
 /// The named fields of an object, or the error that the type is missing.

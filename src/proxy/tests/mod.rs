@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay, Source};
 use super::counters::Counters;
-use super::journal::Log;
+use super::line::Log;
 use super::listen::{Server, Stop};
 use super::reply::{End, Outcome};
 

@@ -61,11 +61,19 @@ impl Cache {
     /// Reads the longest known beginning and writes the whole.
     pub fn responses(&mut self, body: &Value) -> Usage {
         let items = body["input"].as_array().into_iter().flatten();
-        let tools = (unmarked(&body["tools"]).to_string(), false);
-        let blocks = chained(
-            &body["model"],
-            std::iter::once(tools).chain(items.map(|entry| (item(entry).to_string(), false))).collect(),
-        );
+        self.whole(body, items.map(|entry| item(entry).to_string()))
+    }
+
+    /// The same for a list of messages.
+    pub fn chat(&mut self, body: &Value) -> Usage {
+        let messages = body["messages"].as_array().into_iter().flatten();
+        self.whole(body, messages.map(ToString::to_string))
+    }
+
+    fn whole(&mut self, body: &Value, entries: impl Iterator<Item = String>) -> Usage {
+        let tools = unmarked(&body["tools"]).to_string();
+        let entries = std::iter::once(tools).chain(entries).map(|entry| (entry, false));
+        let blocks = chained(&body["model"], entries.collect());
         let read = blocks.iter().rev().find(|block| self.known.contains(&block.chain));
         let read = read.map_or(0, |block| block.reach);
         let all = blocks.last().map_or(0, |block| block.reach);

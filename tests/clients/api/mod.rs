@@ -4,6 +4,7 @@
 //! It listens on a free port of 127.0.0.1 and lives on a thread of its own until it is dropped.
 
 pub mod cache;
+pub mod chat;
 pub mod messages;
 pub mod prefix;
 pub mod responses;
@@ -32,6 +33,8 @@ pub enum Kind {
     Count,
     /// `POST /v1/responses`.
     Responses,
+    /// `POST /v1/chat/completions`.
+    Chat,
     /// Anything without a prompt.
     Other,
 }
@@ -43,6 +46,7 @@ impl Kind {
             path if path.ends_with("/messages") => Self::Messages,
             path if path.ends_with("/messages/count_tokens") => Self::Count,
             path if path.ends_with("/responses") => Self::Responses,
+            path if path.ends_with("/chat/completions") => Self::Chat,
             _ => Self::Other,
         }
     }
@@ -96,6 +100,8 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     broken: Mutex<Vec<String>>,
     cache: Mutex<cache::Cache>,
+    /// Whether the prefix law is held over the requests.
+    judged: bool,
 }
 
 /// The server.
@@ -109,6 +115,15 @@ pub struct Api {
 impl Api {
     /// Starts one that answers so.
     pub fn start(brain: impl Fn(&Call) -> Say + Send + Sync + 'static) -> Self {
+        Self::start_as(true, brain)
+    }
+
+    /// One that holds no law over what it is sent: conversations made up from nothing.
+    pub fn start_unjudged(brain: impl Fn(&Call) -> Say + Send + Sync + 'static) -> Self {
+        Self::start_as(false, brain)
+    }
+
+    fn start_as(judged: bool, brain: impl Fn(&Call) -> Say + Send + Sync + 'static) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let shared = Arc::new(Shared {
@@ -117,6 +132,7 @@ impl Api {
             seen: Mutex::default(),
             broken: Mutex::default(),
             cache: Mutex::default(),
+            judged,
         });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -164,6 +180,10 @@ impl Call<'_> {
 
     /// True where the newest thing is the answer of a tool.
     pub fn answers_a_tool(&self) -> bool {
+        if self.kind == Kind::Chat {
+            let last = self.body["messages"].as_array().and_then(|messages| messages.last());
+            return last.is_some_and(|message| message["role"] == "tool");
+        }
         if self.kind == Kind::Responses {
             let last = self.body["input"].as_array().and_then(|items| items.last());
             return last.is_some_and(|item| item["type"].as_str().unwrap_or_default().ends_with("_output"));
@@ -262,18 +282,30 @@ fn answer(shared: &Shared, kind: Kind, request: &Recorded) -> (Reply, cache::Usa
     if kind == Kind::Count {
         return (Reply::json(200, &json!({ "input_tokens": request.body.len() / 4 })), nothing);
     }
-    let broken = if kind == Kind::Messages { prefix::messages(&body) } else { prefix::responses(&body) };
-    if let Some(broken) = broken {
+    let broken = match kind {
+        Kind::Messages => prefix::messages(&body),
+        Kind::Responses => prefix::responses(&body),
+        Kind::Chat => prefix::chat(&body),
+        Kind::Count | Kind::Other => unreachable!("answered above"),
+    };
+    if let Some(broken) = broken.filter(|_| shared.judged) {
         shared.broken.lock().unwrap().push(broken.clone());
         return (Reply::refusal(kind, &broken), nothing);
     }
     let mut cache = shared.cache.lock().unwrap();
-    let usage = if kind == Kind::Messages { cache.messages(&body) } else { cache.responses(&body) };
+    let usage = match kind {
+        Kind::Messages => cache.messages(&body),
+        Kind::Chat => cache.chat(&body),
+        _ => cache.responses(&body),
+    };
     let n = shared.calls.fetch_add(1, Ordering::Relaxed);
     let reply = match (shared.brain)(&call) {
         Say::Refuse(message) => Reply::refusal(kind, message),
-        say if kind == Kind::Messages => messages::reply(&call, &say, n, usage),
-        say => responses::reply(&call, &say, n, usage),
+        say => match kind {
+            Kind::Messages => messages::reply(&call, &say, n, usage),
+            Kind::Chat => chat::reply(&call, &say, n, usage),
+            _ => responses::reply(&call, &say, n, usage),
+        },
     };
     (reply, usage)
 }

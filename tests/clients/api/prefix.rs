@@ -47,6 +47,25 @@ pub fn responses(body: &Value) -> Option<String> {
     None
 }
 
+/// Seal of the message that answers this request.
+pub fn seal_chat(body: &Value) -> String {
+    let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    signature(&json!([unmarked(&body["tools"]), messages]))
+}
+
+/// The first sealed message whose past differs.
+pub fn chat(body: &Value) -> Option<String> {
+    let messages = body["messages"].as_array()?;
+    let sealed = messages.iter().enumerate().filter(|(_, message)| message["role"] == "assistant");
+    for (i, message) in sealed {
+        let past = json!([unmarked(&body["tools"]), messages[..i]]);
+        if message["seal"] != json!(signature(&past)) {
+            return Some(format!("messages.{i}: the message belongs to a different conversation"));
+        }
+    }
+    None
+}
+
 fn signature(past: &Value) -> String {
     format!("scripted-{}", Digest::of(past.to_string().as_bytes()).to_hex())
 }

@@ -55,13 +55,26 @@ fn items(call: &Call, say: &Say, n: u32) -> Vec<Value> {
             "type": "message", "id": format!("msg_{n:04}"), "role": "assistant", "status": "completed",
             "content": [{ "type": "output_text", "text": text, "annotations": [] }],
         }),
-        Say::Tool(name, input) => json!({
-            "type": "function_call", "id": format!("fc_{n:04}"), "call_id": format!("call_{n:04}"), "name": name,
-            "arguments": input.to_string(), "status": "completed",
-        }),
+        Say::Tool(name, input) => named(
+            name,
+            json!({
+                "type": "function_call", "id": format!("fc_{n:04}"), "call_id": format!("call_{n:04}"),
+                "arguments": input.to_string(), "status": "completed",
+            }),
+        ),
         Say::Refuse(_) => unreachable!("refused before"),
     };
     vec![reasoning, item]
+}
+
+/// With the name of the tool, which may stand in a namespace: `NAMESPACE.NAME`.
+fn named(name: &str, mut call: Value) -> Value {
+    let (namespace, name) = name.split_once('.').map_or((None, name), |(space, name)| (Some(space), name));
+    call["name"] = json!(name);
+    if let Some(namespace) = namespace {
+        call["namespace"] = json!(namespace);
+    }
+    call
 }
 
 fn opened(item: &Value) -> Value {

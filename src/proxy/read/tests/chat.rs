@@ -87,7 +87,7 @@ fn other_clients_of_messages_are_read_by_structure_alone() {
     ] {
         let asked = ask(PromptPath::Messages, &messages);
         assert_eq!((asked.sort, asked.prompt.as_str()), (sort, prompt), "{messages}");
-        assert_eq!(asked.draft.host_slot, None);
+        assert_eq!(asked.draft.host_slots, Vec::<String>::new());
     }
 }
 

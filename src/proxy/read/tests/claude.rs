@@ -183,7 +183,7 @@ const FILES: &str = "<system-reminder>\nCodebase and user instructions are shown
 
 #[test]
 fn the_hosts_own_slot_is_the_reminder_with_documents_before_the_persons_words() {
-    let slot = |messages: Value| ask(messages).draft.host_slot;
+    let slot = |messages: Value| ask(messages).draft.host_slots.into_iter().next();
     let files = Some(FILES.to_owned());
     assert_eq!(slot(json!([user(&[FILES, REMINDER, "hi"])])), files);
     assert_eq!(slot(json!([user(&["<system-reminder>\nx\n\nContents of y", FILES, "hi"])])), files);

@@ -243,8 +243,8 @@ fn a_span_joins_each_form_of_a_person_s_words() {
 #[test]
 fn the_hosts_own_slot_is_the_client_s_item_with_instructions() {
     let slot = "# AGENTS.md instructions for /p\n\n<INSTRUCTIONS>\nrule\n</INSTRUCTIONS>";
-    assert_eq!(turn(&[user(&["x"]), context()]).draft.host_slot.as_deref(), Some(slot));
-    assert_eq!(turn(&[user(&["x"])]).draft.host_slot, None);
+    assert_eq!(turn(&[user(&["x"]), context()]).draft.host_slots, [slot]);
+    assert_eq!(turn(&[user(&["x"])]).draft.host_slots, Vec::<String>::new());
     let generic = ask_as(Host::Generic, &[], &json!({ "model": "m", "input": [context()] }));
-    assert_eq!((generic.draft.host_slot, generic.sort), (None, Sort::Human));
+    assert_eq!((generic.draft.host_slots, generic.sort), (Vec::new(), Sort::Human));
 }

@@ -27,7 +27,7 @@ impl Log {
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Result {
+pub(crate) enum Fate {
     /// The upstream answered.
     Relayed,
     /// The gate refused.
@@ -40,7 +40,7 @@ pub(crate) enum Result {
     Own,
 }
 
-impl Result {
+impl Fate {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Relayed => "relayed",
@@ -59,7 +59,7 @@ pub(super) struct Line {
     pub at: u64,
     pub event: &'static str,
     pub route: &'static str,
-    pub result: Result,
+    pub result: Fate,
     pub status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

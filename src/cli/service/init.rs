@@ -1,4 +1,4 @@
-//! The system's service manager: the file it reads, and how it is asked.
+//! The system's service init: the file it reads, and how it is asked.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ const LABEL: &str = "io.github.agentspine.proxy";
 /// Variables that decide where state and configuration are.
 const VARIABLES: [&str; 3] = ["AGENTSPINE_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
 
-/// Which service manager.
+/// Which service init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Linux.
@@ -22,14 +22,14 @@ enum Kind {
     Launchd,
 }
 
-/// The service manager of this system and the file it reads.
-pub(super) struct Manager {
+/// The init of this system and the file it reads.
+pub(super) struct Init {
     kind: Kind,
     /// The service's file.
     pub path: PathBuf,
 }
 
-impl Manager {
+impl Init {
     /// This system's.
     pub(super) fn of(config: &Config) -> Self {
         let kind = if cfg!(target_os = "macos") { Kind::Launchd } else { Kind::Systemd };
@@ -58,7 +58,7 @@ impl Manager {
         })
     }
 
-    /// Starts it now and at every login; the commands for the person where the manager did not.
+    /// Starts it now and at every login; the commands for the person where it did not.
     pub(super) fn start(&self) -> Result<(), String> {
         match self.kind {
             Kind::Systemd => all(&[
@@ -77,7 +77,7 @@ impl Manager {
         }
     }
 
-    /// Lets the manager notice that the file is gone.
+    /// Lets it notice that the file is gone.
     pub(super) fn forget(&self) {
         if self.kind == Kind::Systemd {
             // It notices by itself at the next login at the latest.
