@@ -1,5 +1,6 @@
 //! THE PATH: the steps of a call in order. No other way leads to a model.
 
+use agentspine_gate::Plan;
 use agentspine_gate::instructions::Listed;
 use agentspine_gate::recall::Outcome;
 use agentspine_gate::receipt::Admitted;
@@ -11,7 +12,7 @@ use agentspine_recall::Providers;
 
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
-use crate::desk::Desk;
+use crate::desk::{Desk, Drawer};
 
 /// The rooms a call passes through before the model.
 pub(crate) struct Rooms {
@@ -73,54 +74,85 @@ impl From<Refusal> for Stopped {
 }
 
 /// Walks the path: bind, plan, recall, compose, issue, keep, consume, admit.
+///
+/// Where no provider is asked, the desk walks all of it in one go: each visit costs two threads a wake-up.
 pub(crate) async fn walk(
     rooms: &Rooms,
     call: Call,
     tell: &(dyn Fn(Seen) + Sync),
     cancel: &Cancel,
 ) -> Result<Passed, Stopped> {
-    let Call { request, draft, event } = call;
-    let desk = &rooms.desk;
+    let stop = cancel.clone();
+    let (files, begun) = rooms.desk.ask(move |at| begin(at, call, &stop)).await?;
+    tell(files);
+    let planned = match begun {
+        Begun::Over(done) => {
+            tell(Seen::Recall(Vec::new()));
+            return *done;
+        }
+        Begun::Asking(planned) => planned,
+    };
 
-    let ask = request.clone();
-    let plan = desk.ask(move |at| at.gate.bind(ask).and_then(|bound| at.gate.plan(bound))).await?;
-    tell(Seen::Files(plan.snapshot().host, plan.snapshot().listed.clone()));
-    let queries = plan.queries().to_vec();
+    let queries = planned.plan.queries().to_vec();
     let required: Vec<bool> = queries.iter().map(|query| query.provider.required).collect();
     let outcomes = agentspine_recall::run(queries, &rooms.providers, cancel.listener()).await;
     let heard = required.into_iter().zip(outcomes.iter().cloned());
     tell(Seen::Recall(heard.map(|(required, outcome)| Heard { required, outcome }).collect()));
 
-    if cancel.is_cancelled() {
-        return Err(Stopped::Cancelled);
-    }
+    let stop = cancel.clone();
+    rooms.desk.ask(move |at| Ok(planned.finish(at, &outcomes, &stop))).await?
+}
 
-    let session = request.scope.session_id.clone();
-    let (composed, prepared) = desk
-        .ask(move |at| {
-            // Read for every call: what was forgotten or purged meanwhile is not said again.
-            let spans = at.spans(&session)?;
-            let composed = at.gate.compose(plan, &outcomes, &draft, &spans)?;
-            let prepared = at.gate.issue(&composed)?;
-            Ok((composed, prepared))
-        })
-        .await?;
-    let (claims, span) = (composed.claims().clone(), composed.span().cloned());
-    if cancel.is_cancelled() {
-        desk.ask(move |at| at.gate.void(prepared)).await?;
-        return Err(Stopped::Cancelled);
-    }
+/// A call whose files and rules are read.
+struct Planned {
+    request: TurnRequest,
+    draft: Draft,
+    event: Box<dyn FnOnce(ReceiptId) -> LogEvent + Send>,
+    plan: Plan,
+}
 
-    let kept = span.clone();
-    let admitted = desk
-        .ask(move |at| {
-            let keep = at.keep(&request.scope.session_id, &event(prepared.id()), kept.as_ref());
-            if let Err(why) = keep {
-                return Err(at.gate.give_up(prepared, &request, why));
-            }
-            let consumed = at.gate.consume(prepared, &composed, &request)?;
-            admit(consumed, composed)
-        })
-        .await?;
-    Ok(Passed { admitted, claims, span })
+/// How far the desk came by itself.
+enum Begun {
+    /// Providers are asked next.
+    Asking(Box<Planned>),
+    /// To the end.
+    Over(Box<Result<Passed, Stopped>>),
+}
+
+fn begin(at: &mut Drawer, call: Call, cancel: &Cancel) -> Result<(Seen, Begun), Refusal> {
+    let Call { request, draft, event } = call;
+    let plan = at.gate.bind(request.clone()).and_then(|bound| at.gate.plan(bound))?;
+    let files = Seen::Files(plan.snapshot().host, plan.snapshot().listed.clone());
+    let planned = Box::new(Planned { request, draft, event, plan });
+    let begun = if planned.plan.queries().is_empty() {
+        Begun::Over(Box::new(planned.finish(at, &[], cancel)))
+    } else {
+        Begun::Asking(planned)
+    };
+    Ok((files, begun))
+}
+
+impl Planned {
+    fn finish(self, at: &mut Drawer, outcomes: &[Outcome], cancel: &Cancel) -> Result<Passed, Stopped> {
+        let Self { request, draft, event, plan } = self;
+        if cancel.is_cancelled() {
+            return Err(Stopped::Cancelled);
+        }
+        // Read for every call: what was forgotten or purged meanwhile is not said again.
+        let spans = at.spans(&request.scope.session_id)?;
+        let composed = at.gate.compose(plan, outcomes, &draft, &spans)?;
+        let prepared = at.gate.issue(&composed)?;
+        if cancel.is_cancelled() {
+            at.gate.void(prepared)?;
+            return Err(Stopped::Cancelled);
+        }
+
+        let (claims, span) = (composed.claims().clone(), composed.span().cloned());
+        let keep = at.keep(&request.scope.session_id, &event(prepared.id()), span.as_ref());
+        if let Err(why) = keep {
+            return Err(at.gate.give_up(prepared, &request, why).into());
+        }
+        let consumed = at.gate.consume(prepared, &composed, &request)?;
+        Ok(Passed { admitted: admit(consumed, composed)?, claims, span })
+    }
 }
