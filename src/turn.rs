@@ -105,9 +105,7 @@ pub(crate) async fn walk(
 
 /// A call whose files and rules are read.
 struct Planned {
-    request: TurnRequest,
-    draft: Draft,
-    event: Box<dyn FnOnce(ReceiptId) -> LogEvent + Send>,
+    call: Call,
     plan: Plan,
 }
 
@@ -119,11 +117,11 @@ enum Begun {
     Over(Box<Result<Passed, Stopped>>),
 }
 
+/// Binds who asks and where, reads files, policy and rules fresh, and goes on where nobody is to be asked.
 fn begin(at: &mut Drawer, call: Call, cancel: &Cancel) -> Result<(Seen, Begun), Refusal> {
-    let Call { request, draft, event } = call;
-    let plan = at.gate.bind(request.clone()).and_then(|bound| at.gate.plan(bound))?;
+    let plan = at.gate.bind(call.request.clone()).and_then(|bound| at.gate.plan(bound))?;
     let files = Seen::Files(plan.snapshot().host, plan.snapshot().listed.clone());
-    let planned = Box::new(Planned { request, draft, event, plan });
+    let planned = Box::new(Planned { call, plan });
     let begun = if planned.plan.queries().is_empty() {
         Begun::Over(Box::new(planned.finish(at, &[], cancel)))
     } else {
@@ -133,8 +131,10 @@ fn begin(at: &mut Drawer, call: Call, cancel: &Cancel) -> Result<(Seen, Begun), 
 }
 
 impl Planned {
+    /// Puts the exact body together, signs its receipt, keeps what the conversation needs, spends the receipt, and admits
+    /// the body.
     fn finish(self, at: &mut Drawer, outcomes: &[Outcome], cancel: &Cancel) -> Result<Passed, Stopped> {
-        let Self { request, draft, event, plan } = self;
+        let Self { call: Call { request, draft, event }, plan } = self;
         if cancel.is_cancelled() {
             return Err(Stopped::Cancelled);
         }
