@@ -207,12 +207,19 @@ impl Conversations {
         self.write(|tx| spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at)))
     }
 
-    /// The conversations that a client of this directory may have forked a new one from: those with spans, newest first.
-    pub(crate) fn forkable(&self, from: &NewSession, limit: u32) -> Result<Vec<Id>> {
-        let sql = "SELECT id FROM session WHERE cwd = ?1 AND host = ?2 AND id <> ?3 \
-             AND EXISTS (SELECT 1 FROM span WHERE session_id = id) ORDER BY created_at DESC LIMIT ?4";
-        let cwd = from.cwd.to_str().ok_or(ConversationsError::CwdNotUtf8)?;
-        let values = params![cwd, from.host.as_str(), from.id.as_str(), limit];
+    /// The conversations that a client of this directory, bound to the same files, may have forked a new one from: those
+    /// with spans, newest first.
+    pub(crate) fn forkable(
+        &self,
+        cwd: &Path,
+        hosts: (Host, InstructionHost),
+        fork: &Id,
+        limit: u32,
+    ) -> Result<Vec<Id>> {
+        let sql = "SELECT id FROM session WHERE cwd = ?1 AND host = ?2 AND instruction_host = ?3 AND id <> ?4 \
+             AND EXISTS (SELECT 1 FROM span WHERE session_id = id) ORDER BY created_at DESC LIMIT ?5";
+        let cwd = cwd.to_str().ok_or(ConversationsError::CwdNotUtf8)?;
+        let values = params![cwd, hosts.0.as_str(), hosts.1.as_str(), fork.as_str(), limit];
         let mut statement = self.0.prepare_cached(sql)?;
         let found = statement.query_map(values, |row| row.get::<_, String>(0))?;
         found.map(|id| rows::id(id?)).collect()

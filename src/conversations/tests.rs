@@ -296,3 +296,23 @@ fn the_last_session_of_a_project_is_a_chat() {
     let project = Id::new("project:a").unwrap();
     assert_eq!(store.conversations.last_session(&project).unwrap().unwrap().id, ours);
 }
+
+#[test]
+fn a_fork_is_looked_for_among_the_same_directorys_clients_and_files_only() {
+    let (mut store, _) = Store::with_session("s-1");
+    let claude = |name: &str| NewSession { host: Host::Claude, ..session(name, "project:a", 1000) };
+    let others = [
+        NewSession { cwd: PathBuf::from("/src/b"), ..claude("s-dir") },
+        NewSession { host: Host::Generic, ..claude("s-host") },
+        NewSession { instruction_host: InstructionHost::Codex, ..claude("s-files") },
+    ];
+    for new in [claude("s-origin"), claude("s-fork")].into_iter().chain(others) {
+        store.conversations.start_session(&new).unwrap();
+        store.conversations.append(&new.id, &[event(EventKind::Call, 1, "a")], &[span("brief", 1)]).unwrap();
+    }
+    store.conversations.start_session(&claude("s-empty")).unwrap();
+    let hosts = (Host::Claude, InstructionHost::Claude);
+    let fork = Id::new("s-fork").unwrap();
+    let found = store.conversations.forkable(Path::new("/src/a"), hosts, &fork, 32).unwrap();
+    assert_eq!(found, [Id::new("s-origin").unwrap()]);
+}

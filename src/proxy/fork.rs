@@ -9,7 +9,6 @@ use agentspine_gate::{Id, ReceiptId, Refusal};
 use http::HeaderMap;
 
 use super::read::{self, PromptPath};
-use crate::conversations::NewSession;
 use crate::desk::{self, Drawer};
 
 /// Conversations of the directory that are looked at, newest first.
@@ -44,15 +43,9 @@ pub(super) fn adopt(
     source: &Source,
 ) -> Result<(), Refusal> {
     let Some(instruction_host) = request.instruction_host else { return Ok(()) };
-    let fork = NewSession {
-        id: request.scope.session_id.clone(),
-        created_at: at.seams.clock.wall_ms(),
-        project_id: request.scope.project_id.clone(),
-        cwd: request.cwd.clone(),
-        host: request.host,
-        instruction_host,
-    };
-    let known = at.conversations.forkable(&fork, LOOKED_AT_MAX).map_err(desk::store)?;
+    let (fork, hosts) = (&request.scope.session_id, (request.host, instruction_host));
+    let known = at.conversations.forkable(&request.cwd, hosts, fork, LOOKED_AT_MAX);
+    let known = known.map_err(desk::store)?;
     let mut spans: Vec<Span> = Vec::new();
     for origin in known {
         let shared = shared(at, &origin, draft, source)?;
@@ -61,7 +54,7 @@ pub(super) fn adopt(
         }
     }
     if !spans.is_empty() {
-        at.conversations.copy_spans(&fork.id, &spans, fork.created_at).map_err(desk::store)?;
+        at.conversations.copy_spans(fork, &spans, at.seams.clock.wall_ms()).map_err(desk::store)?;
     }
     Ok(())
 }

@@ -177,7 +177,7 @@ impl House {
         if let Some(refusal) = self.threads(|threads| threads.just_refused(&attempt)) {
             return Err(refusal);
         }
-        match self.walk_anew(workspace, asked, source, endpoint, cancel).await {
+        match self.walk_anew(workspace, asked, attempt.body, source, endpoint, cancel).await {
             Ok(passed) => Ok(passed),
             Err(Stopped::Refused(mut refusal)) => {
                 // A gate that could not even be opened gave it no id.
@@ -193,11 +193,11 @@ impl House {
         &self,
         workspace: &Workspace,
         asked: Asked,
+        body: Digest,
         source: Source,
         endpoint: String,
         cancel: &Cancel,
     ) -> Result<(turn::Passed, Settle), Stopped> {
-        let body = Digest::of(&asked.draft.body);
         let binding = &workspace.binding;
         let mut request = TurnRequest {
             identity: binding.identity.clone(),
