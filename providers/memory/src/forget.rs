@@ -3,6 +3,7 @@
 use agentspine_gate::Id;
 use rusqlite::{OptionalExtension as _, TransactionBehavior, params};
 
+use crate::index;
 use crate::ledger::{Ledger, StoreError};
 use crate::record::MemoryScope;
 
@@ -33,7 +34,7 @@ impl Ledger {
         if state == "tombstoned" {
             return Ok(Forgotten::Before);
         }
-        tx.execute("DELETE FROM memory_fts WHERE rowid = ?", [row])?;
+        index::remove(&tx, row)?;
         tx.execute(
             "UPDATE memory_record SET state = 'tombstoned', cleanup = 'active-shelf-cleanup-complete', title = NULL,
                     summary = NULL, tags = NULL, words = 0, changed_at = ? WHERE row = ?",

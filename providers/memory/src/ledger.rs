@@ -10,7 +10,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::schema;
+use crate::{index, schema};
 
 /// How long a writer waits for another process before it gives up.
 pub const BUSY_MS_MAX: u64 = 5000;
@@ -132,12 +132,7 @@ impl Ledger {
         let pairs = by_state.query_map([], |row| Ok((row.get(0)?, count(row, 1)?)))?;
         let records = pairs.collect::<Result<BTreeMap<String, u64>, _>>()?;
         let scopes = tx.query_row("SELECT count(*) FROM memory_scope", [], |row| count(row, 0))?;
-        let apart = "SELECT (SELECT count(*) FROM memory_record r WHERE state = 'applied'
-                             AND NOT EXISTS (SELECT 1 FROM memory_fts_docsize d WHERE d.id = r.row))
-                          + (SELECT count(*) FROM memory_fts_docsize d
-                             WHERE NOT EXISTS (SELECT 1 FROM memory_record r WHERE r.row = d.id AND r.state = 'applied'))";
-        let apart: u64 = tx.query_row(apart, [], |row| count(row, 0))?;
-        Ok(Status { schema: schema::version(), records, scopes, index_ok: apart == 0 })
+        Ok(Status { schema: schema::version(), records, scopes, index_ok: index::apart(&tx)? == 0 })
     }
 }
 

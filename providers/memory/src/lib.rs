@@ -4,6 +4,7 @@
 //! * [`Ledger`]: open, status, remember, forget;
 //! * [`search`]: full-text recall over the whole scope, with the reason for every entry;
 //! * `words`: how text becomes index terms (folding, identifiers, stems, CJK bigrams);
+//! * `index`: what the full-text index holds of a record;
 //! * `schema`: migrations.
 //!
 //! Invariants: the scope is a range of row numbers, so a query cannot see a row of another scope; the full-text index
@@ -29,6 +30,7 @@
 //! ```
 
 pub mod forget;
+mod index;
 pub mod ledger;
 pub mod record;
 pub mod remember;

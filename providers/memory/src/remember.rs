@@ -4,12 +4,12 @@ use agentspine_gate::screen::{self, Refused};
 use agentspine_gate::{Digest, Id};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
+use crate::index::{self, Terms};
 use crate::ledger::{Ledger, StoreError};
 use crate::record::{
     MemoryScope, NewMemory, Origin, RANGE_KEY_BYTES_MAX, SUMMARY_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX,
     TITLE_BYTES_MAX,
 };
-use crate::words;
 
 /// Bits of a row number that count within a scope; the rest is the scope's number.
 pub(crate) const ROW_BITS: u32 = 32;
@@ -212,11 +212,8 @@ fn insert(
     scope: &MemoryScope,
     memory_id: &Id,
 ) -> rusqlite::Result<()> {
-    let (title, title_words) = words::index(&text.title);
-    let (body, body_words) = words::index(&text.summary);
-    let (tags, tag_words) = words::index(&text.tags.join("\n"));
-    let count = i64::try_from(title_words + body_words + tag_words).unwrap_or(i64::MAX);
-    let (scope_no, row) = next_row(db, scope, count)?;
+    let terms = Terms::of(&text.title, &text.summary, &text.tags);
+    let (scope_no, row) = next_row(db, scope, terms.words)?;
     db.prepare_cached(
         "INSERT INTO memory_record (row, scope_no, memory_id, state, kind, trust, title, summary, tags, source, words,
                                     created_at, changed_at)
@@ -232,12 +229,10 @@ fn insert(
         text.summary,
         text.tags.join("\n"),
         new.origin.source.as_str(),
-        count,
+        terms.words,
         new.created_at_ms,
     ])?;
-    db.prepare_cached("INSERT INTO memory_fts (rowid, title, body, tags) VALUES (?, ?, ?, ?)")?
-        .execute(params![row, title, body, tags])?;
-    Ok(())
+    index::add(db, row, &terms)
 }
 
 /// Takes the next row number of a scope, making the scope on first use.
