@@ -13,7 +13,7 @@ mod policy;
 mod proxy;
 mod receipts;
 mod remember;
-mod rooms;
+pub(crate) mod rooms;
 mod run;
 mod service;
 mod sessions;

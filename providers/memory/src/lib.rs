@@ -5,6 +5,8 @@
 //! * [`search`]: full-text recall over the whole scope, with the reason for every entry;
 //! * `words`: how text becomes index terms (folding, identifiers, stems, CJK bigrams);
 //! * `index`: what the full-text index holds of a record;
+//! * [`tools`]: the six memory tools, one door for chat, command line and MCP;
+//! * [`authorize`]: who may do what, granted by local configuration alone;
 //! * `schema`: migrations.
 //!
 //! Invariants: the scope is a range of row numbers, so a query cannot see a row of another scope; the full-text index
@@ -29,6 +31,7 @@
 //! # }
 //! ```
 
+pub mod authorize;
 pub mod forget;
 mod index;
 pub mod ledger;
@@ -37,10 +40,13 @@ pub mod remember;
 mod schema;
 pub mod search;
 mod stopwords;
+pub mod tools;
 mod words;
 
+pub use authorize::{Actor, Authorization, Capability, Grants, NotGranted, Preset};
 pub use forget::Forgotten;
 pub use ledger::{Interrupter, Ledger, OpenError, Status, StoreError};
 pub use record::{Kind, KindError, MemoryScope, NewMemory, Origin, Trust};
 pub use remember::{RememberError, Remembered, Settled};
 pub use search::{Entry, Recalled, SearchResult};
+pub use tools::{ToolAnswer, Tools};

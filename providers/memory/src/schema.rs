@@ -1,5 +1,7 @@
 //! Migrations: idempotent, each in one immediate transaction, and a newer schema is left alone.
 
+mod v4;
+
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::ledger::OpenError;
@@ -8,7 +10,7 @@ use crate::ledger::OpenError;
 pub(crate) const APPLICATION_ID: i64 = 0x414d_656d;
 
 /// One step for each version; the index of a step + 1 is the version it leads to.
-const MIGRATIONS: &[&str] = &[V1];
+const MIGRATIONS: &[&str] = &[V1, v4::PREVIEWS];
 
 /// A scope owns the row numbers `no << 32 ..= no << 32 | 0xffff_ffff`, in the records and in the index alike: a range
 /// of row numbers is a hard predicate that FTS5 can use, while `scope = ?` would read every match of the whole file.
