@@ -50,11 +50,6 @@ impl Door {
         Ok(Self { rooms, ledger, scope, grants, actor, source })
     }
 
-    /// What the local configuration allows here.
-    pub(in crate::cli) fn grants(&self) -> &Grants {
-        &self.grants
-    }
-
     /// Calls a tool; its refusal is an answer.
     pub(in crate::cli) fn answer(&mut self, name: &str, arguments: &Value) -> ToolAnswer {
         let caller = Caller {

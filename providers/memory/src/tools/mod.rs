@@ -1,7 +1,7 @@
 //! The six memory tools: one door for the chat's model, the command line and other hosts over MCP.
 //!
 //! * [`Tools::call`] takes a name and JSON arguments, checks the capability, and answers with JSON;
-//! * [`specs`]: name, description and JSON schema of each, for a model;
+//! * [`specs`] and [`all`]: name, description and JSON schema of each, for a model;
 //! * `arguments`: parsing, which refuses every key that is not listed;
 //! * `search`, `remember`, `forget`, `status`: one file a deed;
 //! * `previews`: single-use tokens between the two steps of forgetting; `scan`: every record of a scope.
@@ -16,7 +16,7 @@ mod previews;
 mod remember;
 pub(crate) mod scan;
 mod search;
-pub mod specs;
+mod specs;
 mod status;
 
 use agentspine_gate::Id;
@@ -28,7 +28,7 @@ use crate::authorize::{Actor, Capability, Grants, NotGranted};
 use crate::ledger::{Ledger, StoreError};
 use crate::record::MemoryScope;
 use crate::search::Entry;
-pub use specs::{ToolSpec, specs};
+pub use specs::{Effect, ToolSpec, all, specs};
 
 /// Longest query, bytes.
 pub const QUERY_BYTES_MAX: usize = 4096;

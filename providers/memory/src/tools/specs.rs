@@ -60,6 +60,11 @@ pub fn specs(grants: &Grants) -> Vec<ToolSpec> {
     Tool::ALL.into_iter().filter(offered).map(Tool::spec).collect()
 }
 
+/// All six, whatever is granted: what a host is offered that reads the list once.
+pub fn all() -> Vec<ToolSpec> {
+    Tool::ALL.into_iter().map(Tool::spec).collect()
+}
+
 impl Tool {
     const ALL: [Self; 6] = [
         Self::Search,
