@@ -2,16 +2,20 @@
 
 use std::sync::PoisonError;
 
-use agentspine_gate::Refusal;
+use agentspine_gate::{Id, Refusal};
 use agentspine_memory::tools::{self, Caller};
-use agentspine_memory::{Actor, Grants, MemoryScope, ToolAnswer, Tools};
+use agentspine_memory::{Actor, Grants, MemoryScope, SessionSource, ToolAnswer, Tools};
 use agentspine_model::{AssistantBlock, ToolResult, ToolSpec};
 use serde_json::Value;
 
 use super::engine::Binding;
 use super::rules;
+use crate::desk::Drawer;
 use crate::memory::AtDesk;
 use crate::turn::Rooms;
+
+/// What keeps a chat's session.
+const PERSISTENCE: &str = "conversations";
 
 /// What a turn's tool loop has left.
 pub(crate) struct Budget {
@@ -88,7 +92,9 @@ async fn answer(rooms: &Rooms, binding: &Binding, call: &ToolRun) -> Result<Tool
         let seams = at.seams.clone();
         let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ms = seams.clock.wall_ms();
-        let caller = Caller { scope, grants, actor: Actor::Model, source, now_ms, rng: seams.rng.as_ref() };
+        let session = session(at, &source);
+        let caller =
+            Caller { scope, grants, actor: Actor::Model, source, session, now_ms, rng: seams.rng.as_ref() };
         Ok(Tools::new(&mut ledger, &mut AtDesk { at, scope: rules }, caller).call(&name, &input))
     });
     answered.await.map_err(|refusal: Refusal| refusal.message)
@@ -102,4 +108,18 @@ fn scope(binding: &Binding) -> MemoryScope {
         project_id: Some(binding.scope.project_id.clone()),
         group_id: binding.scope.group_id.clone(),
     }
+}
+
+/// What a memory says of the session it was made in.
+fn session(at: &Drawer, id: &Id) -> Option<SessionSource> {
+    let session = at.conversations.session(id).ok().flatten()?;
+    Some(SessionSource {
+        created_at_ms: session.created_at,
+        cwd: session.cwd.to_string_lossy().into_owned(),
+        persistence: Id::new(PERSISTENCE).ok()?,
+        revision: session.events,
+        parent: None,
+        seed_length: 0,
+        turn: None,
+    })
 }

@@ -57,6 +57,7 @@ impl Door {
             grants: self.grants.clone(),
             actor: self.actor,
             source: self.source.clone(),
+            session: None,
             now_ms: self.rooms.seams.clock.wall_ms(),
             rng: self.rooms.seams.rng.as_ref(),
         };

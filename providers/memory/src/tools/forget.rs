@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use super::arguments::{ForgetConfirm, ForgetPreview, Match};
 use super::previews::{self, Token};
-use super::scan::{self, Stored};
+use super::scan;
 use super::{CANDIDATES_MAX, NOT_REACHED, NOTE, ToolAnswer, ToolError, Tools, without_secrets};
 use crate::forget::Forgotten;
-use crate::search::Entry;
+use crate::entry::Entry;
 use crate::words::{self, Word};
 
 impl Tools<'_> {
     pub(super) fn forget_preview(&mut self, asked: &ForgetPreview) -> Result<ToolAnswer, ToolError> {
         let (query, _) = without_secrets(&asked.query);
         let mut matching = Matching::new(&query, asked.matching);
-        scan::each(self.ledger, &self.caller.scope, |stored| matching.see(stored))?;
+        scan::each(self.ledger, &self.caller.scope, |entry| matching.see(entry))?;
         let listed = matching.best();
         let ids: Vec<Id> = listed.iter().map(|entry| entry.memory_id.clone()).collect();
         let conversations = self.host.holding(&ids).map_err(ToolError::Host)?;
@@ -58,8 +58,8 @@ impl Tools<'_> {
                 continue;
             }
             match self.ledger.forget(scope, id, now)? {
-                Forgotten::Now | Forgotten::Before => {
-                    results.push(json!({ "memory_id": id, "cleanup_state": "active-shelf-cleanup-complete" }));
+                Forgotten::Now(cleanup) | Forgotten::Before(cleanup) => {
+                    results.push(json!({ "memory_id": id, "cleanup_state": cleanup.as_str() }));
                     gone.push(id.clone());
                 }
                 Forgotten::Unknown => refused.push(json!({ "memory_id": id, "reason": "no longer here" })),
@@ -93,24 +93,24 @@ impl Matching {
         Self { words, how, everything, matched: 0, total: 0, best: Vec::new() }
     }
 
-    fn see(&mut self, stored: Stored) {
+    fn see(&mut self, entry: Entry) {
         self.total += 1;
-        let Some(weight) = self.weight(&stored) else { return };
+        let Some(weight) = self.weight(&entry) else { return };
         self.matched += 1;
         // Oldest first come in; newest first stand before them, and only the best are kept.
         let at = self.best.partition_point(|(known, _)| *known > weight);
         if at < CANDIDATES_MAX {
-            self.best.insert(at, (weight, stored.entry));
+            self.best.insert(at, (weight, entry));
             self.best.truncate(CANDIDATES_MAX);
         }
     }
 
     /// How many words of the query it holds; `None` where those are too few.
-    fn weight(&self, stored: &Stored) -> Option<usize> {
+    fn weight(&self, entry: &Entry) -> Option<usize> {
         if self.everything {
             return Some(0);
         }
-        let text = format!("{}\n{}\n{}", stored.entry.title, stored.entry.summary, stored.tags.join("\n"));
+        let text = [&entry.title, &entry.summary, &entry.tags.join("\n")].map(String::as_str).join("\n");
         let (terms, _) = words::index(&text);
         let terms: HashSet<&str> = terms.split(' ').collect();
         let held = |word: &&Word| word.terms.iter().any(|term| terms.contains(term.as_str()));

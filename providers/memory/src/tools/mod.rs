@@ -14,7 +14,7 @@ mod arguments;
 mod forget;
 mod previews;
 mod remember;
-pub(crate) mod scan;
+mod scan;
 mod search;
 mod specs;
 mod status;
@@ -25,9 +25,10 @@ use agentspine_gate::seams::Rng;
 use serde_json::{Value, json};
 
 use crate::authorize::{Actor, Capability, Grants, NotGranted};
+use crate::entry::Entry;
 use crate::ledger::{Ledger, StoreError};
+use crate::provenance::SessionSource;
 use crate::record::MemoryScope;
-use crate::search::Entry;
 pub use specs::{Effect, ToolSpec, all, specs};
 
 /// Longest query, bytes.
@@ -105,6 +106,8 @@ pub struct Caller<'a> {
     pub actor: Actor,
     /// Session, or the name of the door, such as `cli`; what an entry names as its source.
     pub source: Id,
+    /// The session it is, where it is one.
+    pub session: Option<SessionSource>,
     /// Wall clock, milliseconds since the Unix epoch.
     pub now_ms: i64,
     /// For preview tokens.

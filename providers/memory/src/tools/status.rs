@@ -21,11 +21,11 @@ impl Tools<'_> {
             "recall": {
                 "coverage": "whole scope",
                 "searched": applied,
-                "index": if status.index_ok { "ok" } else { "degraded" },
+                "index": status.index.as_str(),
             },
-            "pending": 0,
-            "retry": 0,
-            "dead_letters": 0,
+            "pending": status.pending,
+            "retry": status.retry,
+            "dead_letters": status.dead_letters,
         });
         Ok(ToolAnswer::done(value, line))
     }
