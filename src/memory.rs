@@ -109,9 +109,7 @@ fn injecting(vault: &mut Vault, memories: &[Id]) -> Result<Vec<ReceiptId>, Refus
         let items = provider["injected"].as_array();
         items.into_iter().flatten().any(|item| memories.iter().any(|id| item["id"] == id.as_str()))
     };
-    matching(vault, |record| {
-        claim(record, "providers").as_array().is_some_and(|all| all.iter().any(holds))
-    })
+    matching(vault, |record| claim(record, "providers").as_array().is_some_and(|all| all.iter().any(holds)))
 }
 
 fn refused(refusal: Refusal) -> HostError {

@@ -263,8 +263,12 @@ impl Engine {
         cancel: &Cancel,
     ) -> Result<Passed, Stopped> {
         let messages = log::messages(&self.events, step.message(prompt));
-        let conversation =
-            Conversation { system: SYSTEM, messages, tools: tools::specs(&self.rooms.memory), max_tokens: ANSWER_TOKENS_MAX };
+        let conversation = Conversation {
+            system: SYSTEM,
+            messages,
+            tools: tools::specs(&self.rooms.memory),
+            max_tokens: ANSWER_TOKENS_MAX,
+        };
         let session = self.binding.scope.session_id.clone();
         let draft = agentspine_model::draft(&self.target, &conversation, session.as_str());
         let request = self.request(prompt, step, Digest::of(&draft.body))?;

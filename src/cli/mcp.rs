@@ -7,8 +7,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agentspine_memory::tools::{self, Effect, ToolSpec};
 use agentspine_memory::ToolAnswer;
+use agentspine_memory::tools::{self, Effect, ToolSpec};
 use clap::Args;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
@@ -71,7 +71,10 @@ async fn serve(server: Server) -> Result<(), Failure> {
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
     let transport = AsyncRwTransport::new(input, output).with_max_line_length(MESSAGE_BYTES_MAX);
     let failed = |what: &str| {
-        Failure::other(format!("MCP: {what}"), "This command speaks to a program: claude mcp add agentspine -- agentspine mcp")
+        Failure::other(
+            format!("MCP: {what}"),
+            "This command speaks to a program: claude mcp add agentspine -- agentspine mcp",
+        )
     };
     let running = server.serve(transport).await.map_err(|_| failed("the client did not say hello"))?;
     running.waiting().await.map(drop).map_err(|_| failed("the connection broke"))

@@ -1,7 +1,9 @@
 //! `agentspine memory`: the memory tools at the person's own command line, and taking memories along.
 
 mod door;
+mod export;
 mod forget;
+mod import;
 mod show;
 
 use clap::{Args, Subcommand};
@@ -74,6 +76,10 @@ enum What {
     Status,
     /// Settle operations whose outcome is open
     Reconcile,
+    /// Write this project's memories as JSON lines
+    Export(export::ExportArgs),
+    /// Take in notes of other programs, or an export
+    Import(import::ImportArgs),
 }
 
 impl MemoryArgs {
@@ -102,6 +108,8 @@ pub(super) fn run(args: &MemoryArgs, config: &Config, report: &mut Report) -> Re
         What::ForgetConfirm(args) => forget::confirm(args, &mut door, report)?,
         What::Status => show::status(&door.call("memory_status", &json!({}))?, report),
         What::Reconcile => show::reconciled(&door.call("memory_reconcile", &json!({}))?, report),
+        What::Export(args) => export::run(args, &mut door, report)?,
+        What::Import(args) => import::run(args, &mut door, report)?,
     }
     Ok(())
 }

@@ -44,10 +44,13 @@ impl MemorySettings {
                     self.authorization.reconcile_tool =
                         value.as_bool().ok_or("reconcile_tool is true or false")?;
                 }
-                "transcript-mirror" | "transcript_mirror" | "transcriptMirror" => self.refuse("transcript-mirror"),
+                "transcript-mirror" | "transcript_mirror" | "transcriptMirror" => {
+                    self.refuse("transcript-mirror")
+                }
                 "extraction" => self.refuse("extraction"),
                 "legacyBridge" | "legacy_bridge" | "legacy-bridge" => self.warnings.push(
-                    "[memory] legacyBridge was removed: the ledger needs no bridge; delete the key".to_owned(),
+                    "[memory] legacyBridge was removed: the ledger needs no bridge; delete the key"
+                        .to_owned(),
                 ),
                 _ => return Err("an unknown key; there are preset, allow and reconcile_tool".to_owned()),
             }
@@ -101,7 +104,13 @@ mod tests {
     fn without_a_table_a_model_may_recall_write_and_reconcile_and_the_person_everything() {
         assert_eq!(words("", Actor::Model), ["read-only-recall", "semantic-write", "reconcile"]);
         let person = [
-            "read-only-recall", "semantic-write", "delete", "global-rule-write", "export", "archive", "connect",
+            "read-only-recall",
+            "semantic-write",
+            "delete",
+            "global-rule-write",
+            "export",
+            "archive",
+            "connect",
             "reconcile",
         ];
         assert_eq!(words("", Actor::Person), person);
@@ -144,7 +153,10 @@ mod tests {
             "[memory]\nlegacyBridge = 'path'",
         ] {
             let settings = read(text);
-            assert_eq!(settings.authorization.grants(Actor::Person), read("").authorization.grants(Actor::Person));
+            assert_eq!(
+                settings.authorization.grants(Actor::Person),
+                read("").authorization.grants(Actor::Person)
+            );
             assert_eq!(settings.warnings.len(), 1, "{text}");
         }
         assert!(read("[memory]\nextraction = true").warnings[0].contains("consent for each session"));

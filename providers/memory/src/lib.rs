@@ -6,6 +6,7 @@
 //! * `words`: how text becomes index terms (folding, identifiers, stems, CJK bigrams);
 //! * `index`: what the full-text index holds of a record;
 //! * [`tools`]: the six memory tools, one door for chat, command line and MCP;
+//! * [`import`] and [`export`]: taking memories in and along;
 //! * [`authorize`]: who may do what, granted by local configuration alone;
 //! * `schema`: migrations.
 //!
@@ -34,7 +35,9 @@
 pub mod authorize;
 pub mod cursor;
 pub mod entry;
+pub mod export;
 pub mod forget;
+pub mod import;
 mod index;
 pub mod ledger;
 pub mod name;

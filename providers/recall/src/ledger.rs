@@ -39,7 +39,8 @@ impl Retrieval for LedgerV1 {
 /// Nobody asked for it where it is optional; a required provider that may not recall did not answer.
 fn off(planned: &Planned) -> Answered {
     if planned.provider.required {
-        let message = "Recall is switched off in the table [memory] of config.toml, but the policy requires it.";
+        let message =
+            "Recall is switched off in the table [memory] of config.toml, but the policy requires it.";
         return Err(failure(Detail::NotInvoked, message));
     }
     Ok(Answer { items: Vec::new(), screened_out: Vec::new(), rejected: 0 })

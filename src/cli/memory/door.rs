@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use agentspine_gate::{Id, instructions};
+use agentspine_gate::remember::RememberStore;
+use agentspine_gate::{Id, Refusal, instructions};
 use agentspine_memory::tools::Caller;
 use agentspine_memory::{Actor, Grants, Ledger, MemoryScope, ToolAnswer, Tools};
 use serde_json::Value;
@@ -48,6 +49,26 @@ impl Door {
         let source = Id::new(source).map_err(|error| Failure::other(error.to_string(), ""))?;
         let grants = config.memory.authorization.grants(actor);
         Ok(Self { rooms, ledger, scope, grants, actor, source })
+    }
+
+    /// What export and import work on.
+    pub(super) fn parts(&mut self) -> (&mut Ledger, &MemoryScope, &Grants) {
+        (&mut self.ledger, &self.scope, &self.grants)
+    }
+
+    /// Whose memories.
+    pub(super) fn scope(&self) -> &MemoryScope {
+        &self.scope
+    }
+
+    /// Wall clock, milliseconds.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.rooms.seams.clock.wall_ms()
+    }
+
+    /// Must-Remember.
+    pub(super) fn remember(&self) -> Result<RememberStore, Refusal> {
+        self.rooms.remember()
     }
 
     /// Calls a tool; its refusal is an answer.

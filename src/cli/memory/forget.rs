@@ -128,7 +128,8 @@ fn chosen(line: &str, candidates: &[Value]) -> Result<Vec<String>, Failure> {
         let at = word.parse::<usize>().ok()?.checked_sub(1)?;
         candidates.get(at)?["memory_id"].as_str().map(str::to_owned)
     };
-    let unknown = || Failure::usage("nothing was forgotten: that is not on the list", "Type numbers such as: 1 3");
+    let unknown =
+        || Failure::usage("nothing was forgotten: that is not on the list", "Type numbers such as: 1 3");
     words.map(|word| id(word).ok_or_else(unknown)).collect()
 }
 
@@ -139,10 +140,18 @@ fn forget(token: &str, ids: &Value, door: &mut Door, report: &mut Report) -> Res
         return Ok(());
     }
     for result in answer["results"].as_array().into_iter().flatten() {
-        report.line(format!("forgotten {} ({})", show::text(&result["memory_id"]), show::text(&result["cleanup_state"])));
+        report.line(format!(
+            "forgotten {} ({})",
+            show::text(&result["memory_id"]),
+            show::text(&result["cleanup_state"])
+        ));
     }
     for refused in answer["refused"].as_array().into_iter().flatten() {
-        report.line(format!("kept      {} ({})", show::text(&refused["memory_id"]), show::text(&refused["reason"])));
+        report.line(format!(
+            "kept      {} ({})",
+            show::text(&refused["memory_id"]),
+            show::text(&refused["reason"])
+        ));
     }
     if let Some(reason) = answer["not_erased"]["reason"].as_str() {
         report.note(format!("text injected into conversations is still there: {reason}"));

@@ -71,8 +71,13 @@ pub(super) fn status(answer: &Value, report: &mut Report) {
         counts.into_iter().flatten().map(|(state, count)| format!("{count} {state}")).collect();
     let counts = if counts.is_empty() { "no memories yet".to_owned() } else { counts.join(", ") };
     report.line(format!("{counts} ({})", text(&answer["scope"])));
-    report.line(format!("index {}, {} pending, {} to retry, {} given up", text(&answer["recall"]["index"]),
-        answer["pending"], answer["retry"], answer["dead_letters"]));
+    report.line(format!(
+        "index {}, {} pending, {} to retry, {} given up",
+        text(&answer["recall"]["index"]),
+        answer["pending"],
+        answer["retry"],
+        answer["dead_letters"]
+    ));
     let words: Vec<String> = answer["capabilities"].as_array().into_iter().flatten().map(text).collect();
     report.line(format!("allowed: {}", words.join(", ")));
 }

@@ -1,7 +1,7 @@
 //! Deleting a rule for good, together with the injected text that holds it.
 
-use agentspine_gate::remember::{Listing, RememberError};
 use agentspine_gate::Id;
+use agentspine_gate::remember::{Listing, RememberError};
 use serde_json::{Value, json};
 
 use super::PurgeArgs;

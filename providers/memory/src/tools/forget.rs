@@ -9,8 +9,8 @@ use super::arguments::{ForgetConfirm, ForgetPreview, Match};
 use super::previews::{self, Token};
 use super::scan;
 use super::{CANDIDATES_MAX, NOT_REACHED, NOTE, ToolAnswer, ToolError, Tools, without_secrets};
-use crate::forget::Forgotten;
 use crate::entry::Entry;
+use crate::forget::Forgotten;
 use crate::words::{self, Word};
 
 impl Tools<'_> {
@@ -33,7 +33,10 @@ impl Tools<'_> {
             "note": NOTE,
             "not_reached": NOT_REACHED,
         });
-        Ok(ToolAnswer::done(value, format!("{} of {} listed; nothing forgotten", ids.len(), matching.matched)))
+        Ok(ToolAnswer::done(
+            value,
+            format!("{} of {} listed; nothing forgotten", ids.len(), matching.matched),
+        ))
     }
 
     /// A preview without candidates has no token: there is nothing to confirm.
@@ -69,7 +72,8 @@ impl Tools<'_> {
         let mut value = json!({ "results": results, "refused": refused, "not_reached": NOT_REACHED });
         // The tombstones stand already; what is left of injected text is told, not hidden.
         if let Err(error) = self.host.erase(&gone) {
-            value["not_erased"] = json!({ "what": "injected text", "reason": error.message, "advice": error.advice });
+            value["not_erased"] =
+                json!({ "what": "injected text", "reason": error.message, "advice": error.advice });
         }
         Ok(ToolAnswer::done(value, line))
     }

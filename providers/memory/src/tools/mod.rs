@@ -14,7 +14,7 @@ mod arguments;
 mod forget;
 mod previews;
 mod remember;
-mod scan;
+pub(crate) mod scan;
 mod search;
 mod specs;
 mod status;
@@ -29,6 +29,7 @@ use crate::entry::Entry;
 use crate::ledger::{Ledger, StoreError};
 use crate::provenance::SessionSource;
 use crate::record::MemoryScope;
+pub(crate) use remember::claim;
 pub use specs::{Effect, ToolSpec, all, specs};
 
 /// Longest query, bytes.
@@ -201,7 +202,9 @@ impl<'a> Tools<'a> {
             specs::Tool::Remember => self.remember(arguments::parse(tool, arguments)?),
             specs::Tool::ForgetPreview => self.forget_preview(&arguments::parse(tool, arguments)?),
             specs::Tool::ForgetConfirm => self.forget_confirm(&arguments::parse(tool, arguments)?),
-            specs::Tool::Status => arguments::parse(tool, arguments).and_then(|arguments::Nothing {}| self.status()),
+            specs::Tool::Status => {
+                arguments::parse(tool, arguments).and_then(|arguments::Nothing {}| self.status())
+            }
             specs::Tool::Reconcile => {
                 arguments::parse(tool, arguments).and_then(|arguments::Nothing {}| self.reconcile())
             }
@@ -237,5 +240,9 @@ impl<'a> Tools<'a> {
 /// A query without its secrets, and the labels of what was taken out.
 fn without_secrets(query: &str) -> (String, Vec<String>) {
     let (clean, labels) = redact(query);
-    if labels.is_empty() { (clean, labels) } else { (clean.replace(agentspine_gate::screen::REDACTED, " "), labels) }
+    if labels.is_empty() {
+        (clean, labels)
+    } else {
+        (clean.replace(agentspine_gate::screen::REDACTED, " "), labels)
+    }
 }

@@ -51,7 +51,10 @@ pub(super) fn keep(
 ) -> Result<(), StoreError> {
     let tx = ledger.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let expires = now_ms.saturating_add(PREVIEW_MS);
-    tx.execute("DELETE FROM memory_preview WHERE expires_at <= ?1 OR expires_at > ?2", params![now_ms, expires])?;
+    tx.execute(
+        "DELETE FROM memory_preview WHERE expires_at <= ?1 OR expires_at > ?2",
+        params![now_ms, expires],
+    )?;
     tx.execute(
         "DELETE FROM memory_preview WHERE digest IN
          (SELECT digest FROM memory_preview ORDER BY expires_at DESC, digest LIMIT -1 OFFSET ?)",

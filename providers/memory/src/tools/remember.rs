@@ -29,7 +29,9 @@ impl Tools<'_> {
         };
         let new = self.new_memory(kind, asked)?;
         let answer = match self.store(&new) {
-            Ok(done) if done.settled == Settled::Forgotten => self.not_remembered("failed", &Why::forgotten()),
+            Ok(done) if done.settled == Settled::Forgotten => {
+                self.not_remembered("failed", &Why::forgotten())
+            }
             Ok(done) => self.remembered(&done),
             Err(error @ RememberError::Conflict) => self.not_remembered("conflict", &Why::of(&error)),
             Err(RememberError::Store(error)) => return Err(error.into()),
@@ -110,7 +112,8 @@ impl Tools<'_> {
             let sql = "SELECT o.memory_id FROM memory_operation o JOIN memory_record r USING (memory_id)
                        JOIN memory_scope s ON s.no = r.scope_no
                        WHERE o.payload_digest = ? AND s.digest = ? AND r.kind = ? AND r.state = ? LIMIT 1";
-            let key = [&digest, &self.caller.scope.digest().to_hex(), new.kind.as_str(), State::Applied.as_str()];
+            let key =
+                [&digest, &self.caller.scope.digest().to_hex(), new.kind.as_str(), State::Applied.as_str()];
             let id = self.ledger.db.prepare_cached(sql)?.query_row(key, |row| row.get::<_, String>(0));
             found = found.or(id.optional()?);
         }

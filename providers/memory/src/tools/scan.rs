@@ -10,7 +10,7 @@ use crate::record::MemoryScope;
 const PAGE: i64 = 500;
 
 /// Calls `see` with each record of exactly this scope that was not forgotten, oldest first.
-pub(super) fn each(
+pub(crate) fn each(
     ledger: &Ledger,
     scope: &MemoryScope,
     mut see: impl FnMut(Entry),
