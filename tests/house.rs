@@ -16,6 +16,7 @@ mod cli;
 mod dependencies;
 mod documents;
 mod first_hour;
+mod memory_attacks;
 mod memory_cli;
 mod providers;
 mod proxy_attacks;
