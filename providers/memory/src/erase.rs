@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use agentspine_gate::Id;
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 
 use crate::ledger::{BUSY_MS_MAX, Ledger, StoreError};
 
@@ -39,11 +39,12 @@ impl Ledger {
         Ok(ids.collect::<Result<_, _>>()?)
     }
 
+    /// The memory is a tombstone already, so whatever hinders this (a writer, a deadline, a full disk) only puts it off.
     fn rewrite(&self) -> Result<bool, StoreError> {
         match self.db.execute_batch("VACUUM").map_err(StoreError::from) {
             Ok(()) => Ok(true),
-            Err(StoreError::Busy) => Ok(false),
-            Err(error) => Err(error),
+            Err(error @ (StoreError::Corrupt | StoreError::Sqlite(ErrorCode::DatabaseCorrupt))) => Err(error),
+            Err(_) => Ok(false),
         }
     }
 

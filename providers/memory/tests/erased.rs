@@ -148,3 +148,34 @@ fn nothing_returns_a_memory_once_it_is_forgotten_also_not_to_a_ledger_that_was_o
         assert_eq!(ledger.source(&scope(), &gone), Ok(None));
     }
 }
+
+#[test]
+fn a_large_ledger_is_written_anew_by_reconcile_and_not_by_the_one_who_forgets() {
+    let mut house = House::new();
+    let gone = house.remember("quokkaword", "The anchor is raised after the commit.").memory_id;
+    let ballast = rusqlite::Connection::open(house.path()).unwrap();
+    let bytes = agentspine_memory::erase::ERASE_AT_ONCE_BYTES_MAX;
+    ballast.execute_batch("CREATE TABLE ballast (bytes BLOB) STRICT").unwrap();
+    ballast.execute("INSERT INTO ballast VALUES (zeroblob(?))", [bytes]).unwrap();
+    assert_eq!(house.ledger.forget(&scope(), &gone, 1), Ok(Forgotten::Now(Cleanup::Tombstoned)));
+    assert_eq!(house.recall("quokkaword anchor"), Vec::<String>::new());
+    assert_eq!(house.ledger.next_due(), Ok(Some(1)));
+    assert_eq!(house.ledger.reconcile(None, 1).unwrap().cleanups, 1);
+    assert!(!on_disk(house.dir.path(), "quokkaword"));
+    let done = Forgotten::Before(Cleanup::ActiveShelfCleanupComplete);
+    assert_eq!(house.ledger.forget(&scope(), &gone, 1), Ok(done));
+}
+
+#[test]
+fn several_memories_are_forgotten_at_once_each_with_its_own_result() {
+    let mut house = House::new();
+    let [first, second] = ["wombatword", "numbatword"].map(|title| house.remember(title, "text").memory_id);
+    let kept = house.remember("kept", "text").memory_id;
+    house.ledger.forget(&scope(), &first, 1).unwrap();
+    let ids = [first, second, id("memory:unknown")];
+    let done = Cleanup::ActiveShelfCleanupComplete;
+    let expected = vec![Forgotten::Before(done), Forgotten::Now(done), Forgotten::Unknown];
+    assert_eq!(house.ledger.forget_all(&scope(), &ids, 1), Ok(expected));
+    assert!(!on_disk(house.dir.path(), "numbatword"));
+    assert_eq!(house.ledger.records(&scope(), None, 9).unwrap()[0].memory_id, kept);
+}

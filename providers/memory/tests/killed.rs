@@ -12,7 +12,7 @@ use agentspine_memory::retry::CLAIM_MS;
 use agentspine_memory::{
     Cleanup, Forgotten, IndexState, Ledger, NewMemory, Predicate, Projecting, Related, Relation, Settled,
 };
-use support::shelf::Shelf;
+use support::shelf::{Call, Shelf};
 use support::{House, id, memory, on_disk, scope};
 
 const NOW: i64 = 1_700_000_000_000;
@@ -80,6 +80,13 @@ fn the_one_that_is_killed() {
             ledger.forget(&scope(), &memory, NOW).unwrap();
             ledger.reconcile(Some(&shelf), NOW).unwrap();
         }
+        "work" => {
+            while ledger.reconcile(Some(&shelf), NOW).unwrap().remaining > 0 {
+                std::thread::yield_now();
+            }
+            let writes = shelf.calls.borrow().iter().filter(|call| **call == Call::Write).count();
+            println!("<wrote {writes}>");
+        }
         "stream" => stream(&mut ledger, at),
         _ => {}
     }
@@ -133,6 +140,26 @@ fn a_host_killed_at_any_step_of_a_projection_leaves_exactly_one_outcome() {
     }
     // A read, a write and a read of the record and of its relation, before and after each.
     assert_eq!(places, 12);
+}
+
+#[test]
+fn four_hosts_that_reconcile_at_once_write_every_memory_once() {
+    const MEMORIES: usize = 60;
+    let mut house = House::new();
+    house.ledger.project(Projecting::On);
+    for n in 0..MEMORIES {
+        house.remember(&format!("note {n}"), "The anchor is raised after the commit.");
+    }
+    let shelf = Shelf::new(house.dir.path(), NOW);
+    let hosts: Vec<Child> = (0..4).map(|_| child("work", house.dir.path(), 0)).collect();
+    let wrote = |host: Child| {
+        let said = String::from_utf8(host.wait_with_output().unwrap().stdout).unwrap();
+        let number = said.split_once("<wrote ").unwrap().1.split_once('>').unwrap().0;
+        number.parse::<usize>().unwrap()
+    };
+    assert_eq!(hosts.into_iter().map(wrote).sum::<usize>(), MEMORIES);
+    assert_eq!(shelf.keys().len(), MEMORIES);
+    assert_eq!(house.ledger.status().unwrap().records, [("applied".to_owned(), 60)].into());
 }
 
 #[test]
