@@ -4,6 +4,7 @@ use agentspine_gate::instructions::{project_id, snapshot};
 use agentspine_gate::remember::fits_budget;
 use agentspine_gate::turn::Host;
 use agentspine_gate::{Detail, Refusal};
+use agentspine_memory::Ledger;
 use agentspine_model::{Dialect, ModelSpec, PlainHttp};
 
 use super::{Check, providers, proxy};
@@ -24,6 +25,7 @@ pub(super) fn all(config: &Config) -> Vec<Check> {
             checks.push(Check::of("must-remember", must_remember(&rooms, config)));
             checks.push(Check::of("instructions", instructions(&rooms, config)));
             checks.push(Check::of("providers", providers::check(&rooms, config)));
+            checks.push(Check::of("memory", memory(&rooms, config)));
             checks.push(Check::of("sessions", sessions(&rooms)));
             checks.extend(proxy::all(&rooms, config));
         }
@@ -36,6 +38,24 @@ pub(super) fn all(config: &Config) -> Vec<Check> {
 fn configuration(config: &Config) -> String {
     let file = config.short_path(&config.file);
     if config.file.exists() { file } else { format!("{file} does not exist; defaults") }
+}
+
+/// Never keeps a call from being made: recall is optional unless the policy says otherwise.
+fn memory(rooms: &Rooms, config: &Config) -> Result<String, Failure> {
+    let ledger = Ledger::open(&rooms.dir.memory_db());
+    let status = ledger
+        .map_err(|error| error.to_string())
+        .and_then(|ledger| ledger.status().map_err(|e| e.to_string()));
+    let status =
+        status.map_err(|why| Failure::other(why, "Move memory.sqlite away, or update agentspine"))?;
+    let preset = config.memory.authorization.preset.as_str();
+    let mut told = vec![format!(
+        "{preset}, {} remembered, index {}",
+        status.records.get("applied").unwrap_or(&0),
+        status.index.as_str()
+    )];
+    told.extend(config.memory.warnings.iter().cloned());
+    Ok(told.join("; "))
 }
 
 fn journal(rooms: &Rooms) -> Result<String, Failure> {
