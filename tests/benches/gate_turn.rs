@@ -267,7 +267,11 @@ const STEPS: [&str; 5] =
 fn library_turns(machine: &Machine, turns_per_session: usize) -> [Spread; 7] {
     let mut gate = Gate::open(machine.state(), seams()).unwrap();
     let ledger = Ledger::open(&machine.state().memory_db()).unwrap();
-    let providers = Providers { ledger: Some(Arc::new(Mutex::new(ledger))), commands: no_commands(machine) };
+    let providers = Providers {
+        ledger: Some(Arc::new(Mutex::new(ledger))),
+        recall: agentspine_recall::Recall::On,
+        commands: no_commands(machine),
+    };
     let store = store(&machine.home.join(format!("kept-{turns_per_session}.sqlite")));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let target = ModelSpec::demo().target(None);

@@ -25,7 +25,7 @@ pub(super) fn all(config: &Config) -> Vec<Check> {
             checks.push(Check::of("must-remember", must_remember(&rooms, config)));
             checks.push(Check::of("instructions", instructions(&rooms, config)));
             checks.push(Check::of("providers", providers::check(&rooms, config)));
-            checks.push(Check::of("memory", memory(&rooms, config)));
+            checks.push(Check::of("memory", Ok(memory(&rooms, config))));
             checks.push(Check::of("sessions", sessions(&rooms)));
             checks.extend(proxy::all(&rooms, config));
         }
@@ -41,21 +41,18 @@ fn configuration(config: &Config) -> String {
 }
 
 /// Never keeps a call from being made: recall is optional unless the policy says otherwise.
-fn memory(rooms: &Rooms, config: &Config) -> Result<String, Failure> {
-    let ledger = Ledger::open(&rooms.dir.memory_db());
-    let status = ledger
-        .map_err(|error| error.to_string())
-        .and_then(|ledger| ledger.status().map_err(|e| e.to_string()));
-    let status =
-        status.map_err(|why| Failure::other(why, "Move memory.sqlite away, or update agentspine"))?;
-    let preset = config.memory.authorization.preset.as_str();
-    let mut told = vec![format!(
-        "{preset}, {} remembered, index {}",
-        status.records.get("applied").unwrap_or(&0),
-        status.index.as_str()
-    )];
-    told.extend(config.memory.warnings.iter().cloned());
-    Ok(told.join("; "))
+fn memory(rooms: &Rooms, config: &Config) -> String {
+    let status = Ledger::open(&rooms.dir.memory_db()).map_err(|error| error.to_string());
+    let status = status.and_then(|ledger| ledger.status().map_err(|error| error.to_string()));
+    let status = status.map_or_else(
+        |why| format!("not usable: {why}"),
+        |status| {
+            let applied = status.records.get("applied").unwrap_or(&0);
+            format!("{applied} remembered, index {}", status.index.as_str())
+        },
+    );
+    let preset = format!("preset {}", config.memory.authorization.preset.as_str());
+    [status, preset].into_iter().chain(config.memory.warnings.iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 
 fn journal(rooms: &Rooms) -> Result<String, Failure> {
