@@ -96,6 +96,7 @@ pub(super) fn run(args: &MemoryArgs, config: &Config, report: &mut Report) -> Re
                 tags: tags.clone(),
                 trust: Trust::Explicit,
                 origin: origin(title, summary, 0)?,
+                subject: None,
                 created_at_ms: rooms.seams.clock.wall_ms(),
             };
             remember(&mut ledger, new, &scope, report)

@@ -506,6 +506,7 @@ fn memory(n: u64) -> NewMemory {
             range_key: String::new(),
             extractor: id("memory-tool/v1"),
         },
+        subject: None,
         created_at_ms: 0,
     }
 }

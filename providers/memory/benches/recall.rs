@@ -57,6 +57,7 @@ fn filled(dir: &std::path::Path) -> Ledger {
                 range_key: String::new(),
                 extractor: Id::new("bench/v1").unwrap(),
             },
+            subject: None,
             created_at_ms: 0,
         };
         ledger.remember(&memory, &scope()).unwrap();

@@ -37,7 +37,7 @@ impl Ledger {
         index::remove(&tx, row)?;
         tx.execute(
             "UPDATE memory_record SET state = 'tombstoned', cleanup = 'active-shelf-cleanup-complete', title = NULL,
-                    summary = NULL, tags = NULL, words = 0, changed_at = ? WHERE row = ?",
+                    summary = NULL, tags = NULL, subject = NULL, words = 0, changed_at = ? WHERE row = ?",
             params![now_ms, row],
         )?;
         // The digest of a short text could be guessed, the range key can be a host's words.

@@ -5,10 +5,12 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
 
 use crate::{index, schema};
 
@@ -79,15 +81,34 @@ impl From<rusqlite::Error> for OpenError {
 /// An open ledger: one connection, used by one thread at a time.
 pub struct Ledger {
     pub(crate) db: Connection,
+    /// Set by an [`Interrupter`], taken back when the next read begins.
+    stop: Arc<AtomicBool>,
 }
 
 /// Ends the read that a [`Ledger`] is busy with; harmless when there is none.
-pub struct Interrupter(rusqlite::InterruptHandle);
+pub struct Interrupter {
+    statement: rusqlite::InterruptHandle,
+    stop: Arc<AtomicBool>,
+}
 
 impl Interrupter {
-    /// Makes the running statement fail with [`StoreError::Interrupted`].
+    /// Makes the running read fail with [`StoreError::Interrupted`].
     pub fn interrupt(&self) {
-        self.0.interrupt();
+        self.stop.store(true, Ordering::Release);
+        self.statement.interrupt();
+    }
+}
+
+/// One read of several statements, all of the same moment, that an [`Interrupter`] ends between two of them too.
+pub(crate) struct Reading<'a> {
+    pub(crate) tx: Transaction<'a>,
+    stop: &'a AtomicBool,
+}
+
+impl Reading<'_> {
+    /// An error once the read was interrupted.
+    pub(crate) fn go_on(&self) -> Result<(), StoreError> {
+        if self.stop.load(Ordering::Acquire) { Err(StoreError::Interrupted) } else { Ok(()) }
     }
 }
 
@@ -116,12 +137,19 @@ impl Ledger {
         db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
         configure(&db)?;
         schema::migrate(&mut db)?;
-        Ok(Self { db })
+        index::renew(&mut db)?;
+        Ok(Self { db, stop: Arc::default() })
     }
 
     /// A handle that ends a running read from another thread.
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter(self.db.get_interrupt_handle())
+        Interrupter { statement: self.db.get_interrupt_handle(), stop: Arc::clone(&self.stop) }
+    }
+
+    /// Begins a read.
+    pub(crate) fn reading(&self) -> Result<Reading<'_>, StoreError> {
+        self.stop.store(false, Ordering::Release);
+        Ok(Reading { tx: self.db.unchecked_transaction()?, stop: &self.stop })
     }
 
     /// Counts over the whole file, and whether index and records agree.

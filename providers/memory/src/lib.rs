@@ -32,15 +32,15 @@
 pub mod forget;
 mod index;
 pub mod ledger;
+pub mod measure;
 pub mod record;
 pub mod remember;
 mod schema;
 pub mod search;
-mod stopwords;
 mod words;
 
 pub use forget::Forgotten;
 pub use ledger::{Interrupter, Ledger, OpenError, Status, StoreError};
 pub use record::{Kind, KindError, MemoryScope, NewMemory, Origin, Trust};
 pub use remember::{RememberError, Remembered, Settled};
-pub use search::{Entry, Recalled, SearchResult};
+pub use search::{Entry, LeftOut, Recall, Recalled, SearchResult, Why};

@@ -12,6 +12,8 @@ pub const SUMMARY_BYTES_MAX: usize = 4096;
 pub const TAGS_MAX: usize = 8;
 /// Longest tag, bytes.
 pub const TAG_BYTES_MAX: usize = 40;
+/// Longest subject, bytes.
+pub const SUBJECT_BYTES_MAX: usize = 80;
 /// Longest range key of an [`Origin`], bytes.
 pub const RANGE_KEY_BYTES_MAX: usize = 256;
 
@@ -156,6 +158,8 @@ pub struct NewMemory {
     pub trust: Trust,
     /// Where it comes from.
     pub origin: Origin,
+    /// Speaker or thing it is about, at most [`SUBJECT_BYTES_MAX`].
+    pub subject: Option<String>,
     /// Wall clock of the caller, milliseconds since the Unix epoch.
     pub created_at_ms: i64,
 }

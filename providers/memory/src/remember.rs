@@ -4,15 +4,12 @@ use agentspine_gate::screen::{self, Refused};
 use agentspine_gate::{Digest, Id};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use crate::index::{self, Terms};
+use crate::index::{self, Line, ROW_BITS, Source};
 use crate::ledger::{Ledger, StoreError};
 use crate::record::{
-    MemoryScope, NewMemory, Origin, RANGE_KEY_BYTES_MAX, SUMMARY_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX,
-    TITLE_BYTES_MAX,
+    MemoryScope, NewMemory, Origin, RANGE_KEY_BYTES_MAX, SUBJECT_BYTES_MAX, SUMMARY_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX,
+    TITLE_BYTES_MAX, Trust,
 };
-
-/// Bits of a row number that count within a scope; the rest is the scope's number.
-pub(crate) const ROW_BITS: u32 = 32;
 
 /// What became of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +81,7 @@ struct Screened {
     title: String,
     summary: String,
     tags: Vec<String>,
+    subject: Option<String>,
     redacted: Vec<String>,
 }
 
@@ -132,9 +130,11 @@ fn screened(new: &NewMemory) -> Result<Screened, RememberError> {
     let summary = clean("summary", &new.summary, SUMMARY_BYTES_MAX, &mut redacted)?;
     let tags = new.tags.iter().map(|tag| clean("tag", tag, TAG_BYTES_MAX, &mut redacted));
     let tags = tags.collect::<Result<Vec<_>, _>>()?;
+    let subject = new.subject.as_deref().map(|text| clean("subject", text, SUBJECT_BYTES_MAX, &mut redacted));
+    let subject = subject.transpose()?;
     redacted.sort_unstable();
     redacted.dedup();
-    Ok(Screened { title, summary, tags, redacted })
+    Ok(Screened { title, summary, tags, subject, redacted })
 }
 
 fn limit(field: &'static str, text: &str, limit: usize) -> Result<(), RememberError> {
@@ -179,7 +179,8 @@ fn memory_id(operation: Digest) -> Result<Id, StoreError> {
 fn payload_digest(new: &NewMemory, text: &Screened) -> Digest {
     let mut bytes = Vec::new();
     let fields = [new.trust.as_str(), &text.title, &text.summary];
-    for field in fields.into_iter().chain(text.tags.iter().map(String::as_str)) {
+    let fields = fields.into_iter().chain(text.tags.iter().map(String::as_str));
+    for field in fields.chain(text.subject.as_deref()) {
         bytes.extend_from_slice(&(field.len() as u64).to_be_bytes());
         bytes.extend_from_slice(field.as_bytes());
     }
@@ -212,12 +213,19 @@ fn insert(
     scope: &MemoryScope,
     memory_id: &Id,
 ) -> rusqlite::Result<()> {
-    let terms = Terms::of(&text.title, &text.summary, &text.tags);
+    let source = Source {
+        title: text.title.clone(),
+        summary: text.summary.clone(),
+        tags: text.tags.join("\n"),
+        subject: text.subject.clone(),
+        created_at_ms: new.created_at_ms,
+    };
+    let terms = source.terms();
     let (scope_no, row) = next_row(db, scope, terms.words)?;
     db.prepare_cached(
         "INSERT INTO memory_record (row, scope_no, memory_id, state, kind, trust, title, summary, tags, source, words,
-                                    created_at, changed_at)
-         VALUES (?1, ?2, ?3, 'applied', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)",
+                                    subject, created_at, changed_at)
+         VALUES (?1, ?2, ?3, 'applied', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)",
     )?
     .execute(params![
         row,
@@ -227,12 +235,14 @@ fn insert(
         new.trust.as_str(),
         text.title,
         text.summary,
-        text.tags.join("\n"),
+        source.tags,
         new.origin.source.as_str(),
         terms.words,
+        source.subject,
         new.created_at_ms,
     ])?;
-    index::add(db, row, &terms)
+    let line = Line { source: new.origin.source.as_str(), seq: new.origin.from_seq };
+    index::add(db, row, &terms, (new.trust == Trust::Derived).then_some(&line))
 }
 
 /// Takes the next row number of a scope, making the scope on first use.

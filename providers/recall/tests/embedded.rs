@@ -36,6 +36,7 @@ fn house(memories: &[(&str, &str, &str)]) -> (tempfile::TempDir, Providers) {
                 range_key: String::new(),
                 extractor: id("memory-tool/v1"),
             },
+            subject: None,
             created_at_ms: 0,
         };
         ledger.remember(&memory, &scope).unwrap();

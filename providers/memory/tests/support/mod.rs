@@ -62,6 +62,7 @@ pub fn memory(title: &str, summary: &str) -> NewMemory {
             range_key: String::new(),
             extractor: id("memory-tool/v1"),
         },
+        subject: None,
         created_at_ms: 1_700_000_000_000,
     }
 }
