@@ -4,7 +4,7 @@
 //! is counted over weighted fields (BM25F):
 //!
 //! ```text
-//! tf    = (2·title + body + 1.5·tags) / norm + 2·subject + 0.5·date
+//! tf    = (2·title + body + 1.5·tags) / norm + 2·subject + date
 //!       + Σ w(neighbour) · (the same text of the neighbour) / norm(neighbour)        two before, two after
 //! norm  = 1 - b + b · length / average length                                        b = 0.3
 //! idf   = ln(1 + (N - n + 0.5) / (n + 0.5))      n of N memories have the word; N is at least 50 more than there are

@@ -21,10 +21,10 @@ const B: f32 = 0.3;
 const TITLE: f32 = 2.0;
 const TAGS: f32 = 1.5;
 const SUBJECT: f32 = 2.0;
-const DATE: f32 = 0.5;
+const DATE: f32 = 1.0;
 /// Weights of the text of neighbours: one and two before, one and two after.
-const BEFORE: [f32; 2] = [0.4, 0.2];
-const AFTER: [f32; 2] = [0.25, 0.15];
+const BEFORE: [f32; 2] = [0.5, 0.25];
+const AFTER: [f32; 2] = [0.35, 0.2];
 
 /// A memory with a score.
 #[derive(Debug, Clone, Copy, PartialEq)]
