@@ -29,14 +29,16 @@ pub(super) struct BenchArgs {
 #[derive(Subcommand)]
 enum What {
     /// How good the embedded recall is, and how fast
-    #[command(after_help = "A folder holds records.jsonl + queries.jsonl (turns of conversations and questions about them)
+    #[command(
+        after_help = "A folder holds records.jsonl + queries.jsonl (turns of conversations and questions about them)
 or memories.jsonl + queries.jsonl (short memories and prompts). Everything is remembered in a
 ledger of its own that is deleted afterwards; your memories are not touched.
 
 Examples:
   agentspine bench recall --folder ~/locomo
   agentspine bench recall --folder tests/support/recall-set --split kept
-  agentspine bench recall --scale")]
+  agentspine bench recall --scale"
+    )]
     Recall(RecallArgs),
 }
 
@@ -98,8 +100,12 @@ impl Bench<'_> {
             (None, Some(set)) => self.rules(&set, split, report),
             (None, None) => {
                 match report.output() {
-                    Output::Json => report.json(&json!({ "schema": SCHEMA, "skipped": "no set in this folder" })),
-                    Output::People => report.line("skipped: this folder has no records.jsonl or memories.jsonl with queries.jsonl"),
+                    Output::Json => {
+                        report.json(&json!({ "schema": SCHEMA, "skipped": "no set in this folder" }))
+                    }
+                    Output::People => report.line(
+                        "skipped: this folder has no records.jsonl or memories.jsonl with queries.jsonl",
+                    ),
                 }
                 Ok(())
             }
@@ -112,12 +118,18 @@ impl Bench<'_> {
             let mut ledger = self.ledger(name)?;
             let (measured, refused) = set.measure_ledger(&mut ledger, neighbours, self.clock)?;
             rows.push(figures_row(name, &measured.all));
-            rows.extend(measured.by_category.iter().map(|(category, figures)| {
-                figures_row(&format!("  category {category}"), figures)
-            }));
+            rows.extend(
+                measured
+                    .by_category
+                    .iter()
+                    .map(|(category, figures)| figures_row(&format!("  category {category}"), figures)),
+            );
             rows.push(latency_row(measured.latency));
-            let categories: Vec<Value> =
-                measured.by_category.iter().map(|(category, figures)| json!({ "category": category, "figures": figures_json(figures) })).collect();
+            let categories: Vec<Value> = measured
+                .by_category
+                .iter()
+                .map(|(category, figures)| json!({ "category": category, "figures": figures_json(figures) }))
+                .collect();
             all.push(json!({
                 "neighbours": neighbours == Neighbours::With, "all": figures_json(&measured.all),
                 "byCategory": categories, "latency": latency_json(measured.latency), "refused": refused,
@@ -127,7 +139,10 @@ impl Bench<'_> {
             Output::Json => report.json(&json!({ "schema": SCHEMA, "memories": set.turns(), "runs": all })),
             Output::People => {
                 report.line(format!("{} turns, categories 1 to 4", set.turns()));
-                report.lines(table::lines(["ledger/v1", "questions", "R@5", "R@10", "hit@5", "hit@10", "MRR"], &rows));
+                report.lines(table::lines(
+                    ["ledger/v1", "questions", "R@5", "R@10", "hit@5", "hit@10", "MRR"],
+                    &rows,
+                ));
             }
         }
         Ok(())
@@ -141,19 +156,28 @@ impl Bench<'_> {
         let (measured, refused) = set.measure_ledger(&mut self.ledger("rules")?, split, self.clock)?;
         let groups = measured.by_language.iter().map(|(name, hits)| (format!("  {name}"), hits));
         let all = std::iter::once(("ledger/v1".to_owned(), &measured.all)).chain(groups);
-        let all: Vec<_> = all.chain(std::iter::once(("  paraphrases".to_owned(), &measured.paraphrases))).collect();
+        let all: Vec<_> =
+            all.chain(std::iter::once(("  paraphrases".to_owned(), &measured.paraphrases))).collect();
         match report.output() {
             Output::Json => {
-                let groups: Vec<Value> = all.iter().map(|(name, hits)| hits_json(name.trim(), hits)).collect();
+                let groups: Vec<Value> =
+                    all.iter().map(|(name, hits)| hits_json(name.trim(), hits)).collect();
                 report.json(&json!({
                     "schema": SCHEMA, "memories": set.memories(), "groups": groups, "refused": refused,
                     "unrelated": measured.unrelated, "silent": measured.silent, "latency": latency_json(measured.latency),
                 }));
             }
             Output::People => {
-                report.line(format!("{} memories, {} of them refused by the screen", set.memories(), refused.len()));
+                report.line(format!(
+                    "{} memories, {} of them refused by the screen",
+                    set.memories(),
+                    refused.len()
+                ));
                 let rows: Vec<_> = all.iter().map(|(name, hits)| hits_row(name, hits)).collect();
-                report.lines(table::lines(["related prompts", "prompts", "hit@1", "hit@3", "recall anything"], &rows));
+                report.lines(table::lines(
+                    ["related prompts", "prompts", "hit@1", "hit@3", "recall anything"],
+                    &rows,
+                ));
                 report.line(format!(
                     "{} unrelated prompts, {:.3} recall nothing",
                     measured.unrelated, measured.silent
@@ -199,7 +223,9 @@ impl Bench<'_> {
                 report.lines(table::lines(["in scope", "sessions", "p50", "p95", "max"], &rows));
                 report.line(format!(
                     "all in one file of {} MB; opening it takes {}, its first question {}",
-                    bytes / 1_000_000, shown(opened), shown(answered)
+                    bytes / 1_000_000,
+                    shown(opened),
+                    shown(answered)
                 ));
             }
         }

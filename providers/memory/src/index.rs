@@ -1,5 +1,6 @@
 //! The inverted index beside the records: what is written to it with a record, and taken from it.
 //!
+//! * `record`: what of a record is indexed;
 //! * `terms`: the text of a memory as terms with the fields they stand in;
 //! * `postings`: terms to rows, and the newest rows that are not there yet;
 //! * `slots`: length and neighbours of every row;
@@ -11,15 +12,18 @@
 
 mod postings;
 mod rebuild;
+mod record;
 mod slots;
 mod terms;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 pub(crate) use postings::{Posting, fresh, postings};
 pub(crate) use rebuild::renew;
+use record::Record;
 pub(crate) use slots::{Slot, Slots};
-pub(crate) use terms::{DATE, Field, Fields, Source, Terms};
+use terms::Terms;
+pub(crate) use terms::{DATE, Field, Fields};
 
 /// Which way of making terms this build has. Raise it with every change of `words` or `terms` that an existing index
 /// does not have; the index is then made anew at the next open.
@@ -56,25 +60,17 @@ fn block(offset: u32) -> (u32, u8) {
     (offset >> BLOCK_BITS, place)
 }
 
-/// Where a memory stands among others of its session; only what was derived from one has neighbours.
-pub(crate) struct Line<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) seq: u64,
-}
-
-/// Makes the record of this row findable, in the caller's transaction. Rows of a scope come in ascending order.
-pub(crate) fn add(db: &Connection, row: i64, terms: &Terms, line: Option<&Line<'_>>) -> rusqlite::Result<()> {
+/// Makes the applied record of this row findable, in the caller's transaction; how many words it has.
+pub(crate) fn add(db: &Connection, row: i64) -> rusqlite::Result<i64> {
+    let Some(record) = Record::read(db, row)? else { return Ok(0) };
     let place = Place::of(row);
-    postings::add_fresh(db, row, terms)?;
-    let (before, after) = match line {
-        Some(line) => slots::join(db, place, line)?,
-        None => (0, 0),
-    };
-    slots::put(db, place, Slot { words: terms.length(), terms: terms.number(), before, after })?;
+    let terms = record.text.terms();
+    postings::add_fresh(db, row, &terms)?;
+    slots::add(db, place, &terms, record.line.as_ref())?;
     if place.offset.is_multiple_of(FRESH_ROWS) {
         postings::settle(db, place.scope_no)?;
     }
-    Ok(())
+    Ok(terms.words)
 }
 
 /// Takes the record of this row out, in the caller's transaction, while the record still has its text.
@@ -85,19 +81,13 @@ pub(crate) fn remove(db: &Connection, row: i64) -> rusqlite::Result<()> {
     if db.prepare_cached(sql)?.execute([row])? > 0 {
         return Ok(());
     }
-    let terms = stored(db, row)?;
+    let terms = Record::read(db, row)?.map(|record| record.text.terms()).unwrap_or_default();
     let removed = postings::remove(db, place, &terms)?;
+    // Terms that this build would not make of the text stand in the index: look at every one.
     if removed != usize::from(slot.terms) {
         postings::sweep(db, place)?;
     }
     Ok(())
-}
-
-/// The terms of a record, made from its stored text; empty where it has none.
-fn stored(db: &Connection, row: i64) -> rusqlite::Result<Terms> {
-    let sql = "SELECT title, summary, tags, subject, created_at FROM memory_record WHERE row = ? AND title IS NOT NULL";
-    let terms = db.prepare_cached(sql)?.query_row([row], |row| Source::read(row, 0).map(|text| text.terms()));
-    Ok(terms.optional()?.unwrap_or_default())
 }
 
 /// How many rows index and applied records disagree about.

@@ -111,7 +111,8 @@ struct Found {
 
 impl Found {
     fn of(ranked: &[String], wanted: &[String]) -> Self {
-        let places = (0..).zip(ranked).filter(|(_, id)| wanted.contains(id)).map(|(place, _)| place).collect();
+        let places =
+            (0..).zip(ranked).filter(|(_, id)| wanted.contains(id)).map(|(place, _)| place).collect();
         Self { places, wanted: wanted.len().max(1) }
     }
 }
@@ -131,7 +132,8 @@ impl Latency {
     /// Of single times.
     pub fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
-        let at = |part: usize| times.get(times.len() * part / 100).or(times.last()).copied().unwrap_or_default();
+        let at =
+            |part: usize| times.get(times.len() * part / 100).or(times.last()).copied().unwrap_or_default();
         Self { p50: at(50), p95: at(95), max: times.last().copied().unwrap_or_default() }
     }
 }

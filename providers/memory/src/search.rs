@@ -25,11 +25,11 @@ mod board;
 mod choose;
 mod span;
 
-use agentspine_gate::Id;
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
-use crate::ledger::{Ledger, StoreError, count};
-use crate::record::{Kind, MemoryScope, Trust};
+use crate::entry::{self, Entry};
+use crate::ledger::{Ledger, StoreError};
+use crate::record::MemoryScope;
 use board::Board;
 use span::Span;
 
@@ -39,37 +39,6 @@ pub use choose::{LeftOut, Recall, Why};
 pub const QUERY_BYTES_MAX: usize = 4096;
 /// Most entries of one search.
 pub const SEARCH_ENTRIES_MAX: usize = 25;
-
-/// A memory that matches a search.
-#[derive(Clone, PartialEq)]
-pub struct Entry {
-    /// Its id.
-    pub memory_id: Id,
-    /// Its revision, from 1.
-    pub revision: u64,
-    /// Its kind.
-    pub kind: Kind,
-    /// Title.
-    pub title: String,
-    /// Summary.
-    pub summary: String,
-    /// Who stands behind it.
-    pub trust: Trust,
-    /// Session or command it came from.
-    pub source: Id,
-    /// Milliseconds since the Unix epoch.
-    pub created_at_ms: i64,
-}
-
-impl std::fmt::Debug for Entry {
-    /// Without the text: memories never reach debug output.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry")
-            .field("memory_id", &self.memory_id)
-            .field("kind", &self.kind)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A memory that answers a prompt, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,7 +72,7 @@ impl Ledger {
         let Some(span) = Span::of(&reading.tx, scope)? else { return Ok(SearchResult::default()) };
         let board = Board::of(&reading, &span, text)?;
         let hits = board.best(limit.min(SEARCH_ENTRIES_MAX), board::Take::Matching);
-        let entries = hits.iter().map(|hit| Ok(entry(&reading.tx, span.row(hit.offset))?.0));
+        let entries = hits.iter().map(|hit| entry(&reading.tx, span.row(hit.offset)));
         let entries = entries.collect::<Result<Vec<_>, StoreError>>()?;
         let truncated = entries.len() < board.matching();
         Ok(SearchResult { entries, scanned: span.records, total_in_scope: span.records, truncated })
@@ -118,7 +87,7 @@ impl Ledger {
         let board = Board::of(&reading, &span, text)?;
         let hits = board.best(limit, board::Take::All);
         let recalled = hits.iter().map(|hit| {
-            let (entry, _) = entry(&reading.tx, span.row(hit.offset))?;
+            let entry = entry(&reading.tx, span.row(hit.offset))?;
             Ok(Recalled { entry, confidence: hit.coverage, why: board.why(hit) })
         });
         recalled.collect()
@@ -149,30 +118,13 @@ impl Ledger {
     }
 }
 
-/// The memory of a row, and its tags.
-fn entry(db: &Connection, row: i64) -> Result<(Entry, String), StoreError> {
-    let sql = "SELECT memory_id, revision, kind, trust, title, summary, source, created_at, tags
-               FROM memory_record WHERE row = ? AND state = 'applied'";
-    let mut statement = db.prepare_cached(sql)?;
+/// The memory of a row.
+fn entry(db: &Connection, row: i64) -> Result<Entry, StoreError> {
+    let columns = entry::COLUMNS;
+    let sql = format!("SELECT {columns} FROM memory_record r WHERE r.row = ? AND r.state = 'applied'");
+    let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement.query([row])?;
-    let row = rows.next()?.ok_or(StoreError::Corrupt)?;
-    Ok((read(row)?, row.get(8)?))
-}
-
-fn read(row: &Row<'_>) -> Result<Entry, StoreError> {
-    let text = |at: usize| row.get::<_, String>(at);
-    let id = |at: usize| Id::new(text(at)?).map_err(|_| StoreError::Corrupt);
-    let trust = text(3)?;
-    Ok(Entry {
-        memory_id: id(0)?,
-        revision: count(row, 1)?,
-        kind: Kind::parse(&text(2)?).map_err(|_| StoreError::Corrupt)?,
-        trust: Trust::ALL.into_iter().find(|t| t.as_str() == trust).ok_or(StoreError::Corrupt)?,
-        title: text(4)?,
-        summary: text(5)?,
-        source: id(6)?,
-        created_at_ms: row.get(7)?,
-    })
+    Entry::read(rows.next()?.ok_or(StoreError::Corrupt)?)
 }
 
 /// Counts stay far below 2^53, where this is exact.

@@ -29,10 +29,12 @@ pub(crate) fn postings(
     while let Some(row) = rows.next()? {
         let first = row.get::<_, u32>(0)? << super::BLOCK_BITS;
         let pairs = row.get_ref(1)?.as_blob()?;
-        found.extend(pairs.as_chunks().0.iter().map(|[place, fields]| Posting {
-            offset: first | u32::from(*place),
-            fields: Fields(*fields),
-        }));
+        found.extend(
+            pairs.as_chunks().0.iter().map(|[place, fields]| Posting {
+                offset: first | u32::from(*place),
+                fields: Fields(*fields),
+            }),
+        );
     }
     Ok(())
 }
@@ -73,7 +75,9 @@ fn each_fresh(db: &Connection, scope_no: i64, mut each: impl FnMut(&str, Posting
         let offset = Place::of(row.get(0)?).offset;
         let mut bytes = row.get_ref(1)?.as_blob()?;
         while let Some((length, rest)) = bytes.split_first_chunk() {
-            let Some((term, rest)) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length))) else { break };
+            let Some((term, rest)) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length))) else {
+                break;
+            };
             let Some((fields, rest)) = rest.split_first() else { break };
             if let Ok(term) = std::str::from_utf8(term) {
                 each(term, Posting { offset, fields: Fields(*fields) });
@@ -123,7 +127,8 @@ fn write(db: &Connection, scope_no: i64, term: &str, block: u32, bytes: &[u8]) -
         let sql = "DELETE FROM memory_posting WHERE scope_no = ? AND term = ? AND block = ?";
         db.prepare_cached(sql)?.execute(params![scope_no, term, block])?;
     } else {
-        let sql = "INSERT OR REPLACE INTO memory_posting (scope_no, term, block, postings) VALUES (?, ?, ?, ?)";
+        let sql =
+            "INSERT OR REPLACE INTO memory_posting (scope_no, term, block, postings) VALUES (?, ?, ?, ?)";
         db.prepare_cached(sql)?.execute(params![scope_no, term, block, bytes])?;
     }
     Ok(())

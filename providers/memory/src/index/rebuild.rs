@@ -3,9 +3,8 @@
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use super::postings::{Batch, append};
-use super::slots::{join, put};
-use super::{Line, Place, Posting, Slot, Source, WORDS_VERSION};
-use crate::record::Trust;
+use super::record::{COLUMNS, Record};
+use super::{Place, Posting, Terms, WORDS_VERSION, slots};
 
 /// Rows that are written together: enough to write a common term seldom, few enough for memory.
 const BATCH_ROWS: usize = 8192;
@@ -35,21 +34,17 @@ pub(crate) fn rebuild(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(
         "DELETE FROM memory_posting; DELETE FROM memory_fresh; DELETE FROM memory_slots; DELETE FROM memory_line;",
     )?;
-    let sql = "SELECT r.row, r.title, r.summary, r.tags, r.subject, r.created_at, r.trust, r.source, o.from_seq
-               FROM memory_record r LEFT JOIN memory_operation o ON o.memory_id = r.memory_id
-               WHERE r.state = 'applied' GROUP BY r.row ORDER BY r.row";
-    let mut statement = db.prepare(sql)?;
+    let sql =
+        format!("SELECT r.row, {COLUMNS} FROM memory_record r WHERE r.state = 'applied' ORDER BY r.row");
+    let mut statement = db.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut batch = Pending { scope_no: 0, rows: 0, batch: Batch::new() };
     let mut words = db.prepare("UPDATE memory_record SET words = ? WHERE row = ?")?;
     while let Some(row) = rows.next()? {
         let place = Place::of(row.get(0)?);
-        let terms = Source::read(row, 1)?.terms();
-        let (trust, source) = (row.get::<_, String>(6)?, row.get::<_, String>(7)?);
-        let seq: Option<u64> = row.get::<_, Option<i64>>(8)?.and_then(|seq| seq.try_into().ok());
-        let line = seq.filter(|_| trust == Trust::Derived.as_str()).map(|seq| Line { source: &source, seq });
-        let (before, after) = line.map_or(Ok((0, 0)), |line| join(db, place, &line))?;
-        put(db, place, Slot { words: terms.length(), terms: terms.number(), before, after })?;
+        let record = Record::of(row, 1)?;
+        let terms = record.text.terms();
+        slots::add(db, place, &terms, record.line.as_ref())?;
         words.execute((terms.words, place.row()))?;
         batch.add(db, place, terms)?;
     }
@@ -71,7 +66,7 @@ struct Pending {
 }
 
 impl Pending {
-    fn add(&mut self, db: &Connection, place: Place, terms: super::Terms) -> rusqlite::Result<()> {
+    fn add(&mut self, db: &Connection, place: Place, terms: Terms) -> rusqlite::Result<()> {
         if place.scope_no != self.scope_no || self.rows >= BATCH_ROWS {
             self.write(db)?;
         }

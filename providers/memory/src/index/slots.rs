@@ -2,7 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{BLOCK_BITS, Line, Place, ROW_BITS, block};
+use super::record::Line;
+use super::{BLOCK_BITS, Place, ROW_BITS, Terms, block};
 
 /// Bytes of one slot.
 const SLOT_BYTES: usize = 12;
@@ -45,7 +46,8 @@ impl Slots {
     /// All slots of a scope up to an offset.
     pub(crate) fn load(db: &Connection, scope_no: i64, last: u32) -> rusqlite::Result<Self> {
         let first = scope_no << (ROW_BITS - BLOCK_BITS);
-        let sql = "SELECT block - ?1, slots FROM memory_slots WHERE block BETWEEN ?1 AND ?1 + ?2 ORDER BY block";
+        let sql =
+            "SELECT block - ?1, slots FROM memory_slots WHERE block BETWEEN ?1 AND ?1 + ?2 ORDER BY block";
         let mut statement = db.prepare_cached(sql)?;
         let mut rows = statement.query(params![first, block(last).0])?;
         let mut slots = Vec::new();
@@ -77,15 +79,17 @@ pub(super) fn rows(db: &Connection) -> rusqlite::Result<Vec<i64>> {
     Ok(found)
 }
 
-/// Writes a row's slot.
-pub(super) fn put(db: &Connection, place: Place, slot: Slot) -> rusqlite::Result<()> {
-    change(db, place, |found| *found = slot).map(drop)
+/// Gives a row its slot, between its neighbours in the line of its session.
+pub(super) fn add(db: &Connection, place: Place, terms: &Terms, line: Option<&Line>) -> rusqlite::Result<()> {
+    let (before, after) = line.map_or(Ok((0, 0)), |line| join(db, place, line))?;
+    let slot = Slot { words: terms.length(), terms: terms.number(), before, after };
+    change(db, place, |found| *found = slot)?;
+    link(db, place, (before, place.offset), (place.offset, after))
 }
 
-/// Puts a row between its neighbours in the line of its session: the offsets before and after it.
-pub(super) fn join(db: &Connection, place: Place, line: &Line<'_>) -> rusqlite::Result<(u32, u32)> {
-    let seq = i64::try_from(line.seq).unwrap_or(i64::MAX);
-    let key = params![place.scope_no, line.source, seq, place.row()];
+/// Puts a row into the line of its session: the offsets before and after it.
+fn join(db: &Connection, place: Place, line: &Line) -> rusqlite::Result<(u32, u32)> {
+    let key = params![place.scope_no, line.source, line.seq, place.row()];
     let neighbour = |sql: &str| -> rusqlite::Result<u32> {
         let row = db.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
         Ok(row.map_or(0, |row| Place::of(row).offset))
@@ -98,8 +102,8 @@ pub(super) fn join(db: &Connection, place: Place, line: &Line<'_>) -> rusqlite::
         "SELECT row FROM memory_line WHERE scope_no = ? AND source = ? AND (seq, row) > (?, ?)
          ORDER BY seq, row LIMIT 1",
     )?;
-    db.prepare_cached("INSERT INTO memory_line (scope_no, source, seq, row) VALUES (?, ?, ?, ?)")?.execute(key)?;
-    link(db, place, before, place.offset, place.offset, after)?;
+    db.prepare_cached("INSERT INTO memory_line (scope_no, source, seq, row) VALUES (?, ?, ?, ?)")?
+        .execute(key)?;
     Ok((before, after))
 }
 
@@ -109,22 +113,16 @@ pub(super) fn take(db: &Connection, place: Place) -> rusqlite::Result<Option<Slo
     if slot.words == 0 {
         return Ok(None);
     }
-    link(db, place, slot.before, slot.after, slot.before, slot.after)?;
+    link(db, place, (slot.before, slot.after), (slot.before, slot.after))?;
     let sql = "DELETE FROM memory_line WHERE scope_no = ?1 AND source = (SELECT source FROM memory_record WHERE row = ?2)
                AND row = ?2";
     db.prepare_cached(sql)?.execute(params![place.scope_no, place.row()])?;
     Ok(Some(slot))
 }
 
-/// Says to `before` what follows it, and to `after` what precedes it.
-fn link(
-    db: &Connection,
-    place: Place,
-    before: u32,
-    follows: u32,
-    precedes: u32,
-    after: u32,
-) -> rusqlite::Result<()> {
+/// Says to the first of `follow` that the second follows it, and to the second of `precede` that the first precedes it.
+fn link(db: &Connection, place: Place, follow: (u32, u32), precede: (u32, u32)) -> rusqlite::Result<()> {
+    let ((before, follows), (precedes, after)) = (follow, precede);
     if before > 0 {
         change(db, Place { offset: before, ..place }, |slot| slot.after = follows)?;
     }

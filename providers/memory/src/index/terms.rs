@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rusqlite::Row;
 
 use crate::words::latin::pieces;
 use crate::words::{self, Word};
@@ -57,8 +56,8 @@ impl Fields {
     }
 }
 
-/// What of a record is indexed.
-pub(crate) struct Source {
+/// The text of a record.
+pub(super) struct Text {
     pub(crate) title: String,
     pub(crate) summary: String,
     /// One a line.
@@ -67,18 +66,7 @@ pub(crate) struct Source {
     pub(crate) created_at_ms: i64,
 }
 
-impl Source {
-    /// From the columns title, summary, tags, subject, created_at, the first at `at`.
-    pub(crate) fn read(row: &Row<'_>, at: usize) -> rusqlite::Result<Self> {
-        Ok(Self {
-            title: row.get(at)?,
-            summary: row.get(at + 1)?,
-            tags: row.get(at + 2)?,
-            subject: row.get(at + 3)?,
-            created_at_ms: row.get(at + 4)?,
-        })
-    }
-
+impl Text {
     pub(crate) fn terms(&self) -> Terms {
         let mut terms = Terms::default();
         // A title that is the beginning of the text says nothing of its own.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::{Clock, Figures, Found, Latency, MeasureError, lines, scope};
 use crate::ledger::{Ledger, StoreError};
+use crate::provenance::Provenance;
 use crate::record::{Kind, NewMemory, Origin, TITLE_BYTES_MAX, Trust};
 use crate::remember::RememberError;
 
@@ -36,14 +37,16 @@ struct Turn {
     ts: String,
     speaker: String,
     session: u64,
-    turn: u64,
+    #[serde(rename = "turn")]
+    seq: u64,
     caption: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Query {
     scope: String,
-    query: String,
+    #[serde(rename = "query")]
+    text: String,
     gold: Vec<String>,
     category: u8,
 }
@@ -88,13 +91,16 @@ impl Set {
         let mut times = Vec::new();
         for query in self.queries.iter().filter(|query| query.category != ADVERSARIAL) {
             let begun = clock();
-            let ranked = rank(&query.scope, &query.query)?;
+            let ranked = rank(&query.scope, &query.text)?;
             times.push(clock().saturating_sub(begun));
             by_category.entry(query.category).or_default().push(Found::of(&ranked, &query.gold));
         }
         Ok(Measured {
             all: Figures::of(by_category.values().flatten()),
-            by_category: by_category.iter().map(|(category, found)| (*category, Figures::of(found))).collect(),
+            by_category: by_category
+                .iter()
+                .map(|(category, found)| (*category, Figures::of(found)))
+                .collect(),
             latency: Latency::of(times),
         })
     }
@@ -148,13 +154,15 @@ impl Turn {
             },
             origin: Origin {
                 source: id(format!("session:{}:{}", self.scope, self.session))?,
-                from_seq: self.turn,
-                through_seq: self.turn,
+                from_seq: self.seq,
+                through_seq: self.seq,
                 range_key: self.id.clone(),
                 extractor: id("measure/v1".to_owned())?,
             },
             subject: Some(self.speaker.clone()),
             // A turn without a readable time has none.
+            provenance: Provenance::default(),
+            relations: Vec::new(),
             created_at_ms: self.ts.parse().map_or(0, Timestamp::as_millisecond),
         })
     }

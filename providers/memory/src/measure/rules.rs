@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::{Clock, Latency, MeasureError, lines, number, scope};
 use crate::ledger::{Ledger, StoreError};
+use crate::provenance::Provenance;
 use crate::record::{Kind, NewMemory, Origin, Trust};
 use crate::remember::RememberError;
 
@@ -39,7 +40,8 @@ struct Memory {
 #[derive(Deserialize)]
 struct Query {
     lang: String,
-    query: String,
+    #[serde(rename = "query")]
+    text: String,
     #[serde(default)]
     expect: Vec<String>,
     #[serde(default)]
@@ -115,7 +117,7 @@ impl Set {
         let (mut outcomes, mut times) = (Vec::new(), Vec::new());
         for query in self.queries.iter().filter(|query| query.split == split) {
             let begun = clock();
-            let recalled = recall(&query.query)?;
+            let recalled = recall(&query.text)?;
             times.push(clock().saturating_sub(begun));
             let within = |k: usize| recalled.iter().take(k).any(|id| query.expect.contains(id));
             outcomes.push(Outcome { query, first: within(1), third: within(3), any: !recalled.is_empty() });
@@ -172,6 +174,8 @@ impl Memory {
                 extractor: id("measure/v1")?,
             },
             subject: None,
+            provenance: Provenance::default(),
+            relations: Vec::new(),
             created_at_ms: 0,
         })
     }
@@ -181,7 +185,8 @@ impl Measured {
     fn of(outcomes: &[Outcome<'_>], latency: Latency) -> Self {
         let related = || outcomes.iter().filter(|outcome| outcome.query.related);
         let languages: HashSet<&str> = related().map(|outcome| outcome.query.lang.as_str()).collect();
-        let of_language = |language: &str| Hits::of(related().filter(|outcome| outcome.query.lang == language));
+        let of_language =
+            |language: &str| Hits::of(related().filter(|outcome| outcome.query.lang == language));
         let unrelated: Vec<_> = outcomes.iter().filter(|outcome| !outcome.query.related).collect();
         let silent = unrelated.iter().filter(|outcome| !outcome.any).count();
         Self {

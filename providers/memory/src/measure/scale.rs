@@ -7,6 +7,7 @@ use agentspine_gate::Id;
 
 use super::{Clock, Latency, MeasureError, scope};
 use crate::ledger::{Ledger, StoreError};
+use crate::provenance::Provenance;
 use crate::record::{Kind, NewMemory, Origin, Trust};
 
 /// Memories of the scopes that are measured, all in one file; the larger ones are what the smaller ones must not feel.
@@ -51,14 +52,22 @@ pub fn measure(
 ) -> Result<Measured, MeasureError> {
     let asked = std::thread::scope(|threads| {
         let seeds = (1..).take(sessions);
-        let running: Vec<_> = seeds.map(|seed| threads.spawn(move || session(path, memories, seed, clock))).collect();
-        running.into_iter().map(|thread| thread.join().unwrap_or(Err(StoreError::Corrupt.into()))).collect::<Result<Vec<_>, _>>()
+        let running: Vec<_> =
+            seeds.map(|seed| threads.spawn(move || session(path, memories, seed, clock))).collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(Err(StoreError::Corrupt.into())))
+            .collect::<Result<Vec<_>, _>>()
     });
     Ok(Measured { memories, sessions, latency: Latency::of(asked?.into_iter().flatten().collect()) })
 }
 
 /// How long it takes to open the ledger and to ask it once, as a process does that answers one prompt.
-pub fn first_question(path: &Path, memories: u32, clock: Clock<'_>) -> Result<(Duration, Duration), MeasureError> {
+pub fn first_question(
+    path: &Path,
+    memories: u32,
+    clock: Clock<'_>,
+) -> Result<(Duration, Duration), MeasureError> {
     let begun = clock();
     let ledger = Ledger::open(path)?;
     let opened = clock();
@@ -96,6 +105,8 @@ fn memory(dice: &mut Dice, n: u32) -> Result<NewMemory, MeasureError> {
             extractor: id("measure/v1")?,
         },
         subject: None,
+        provenance: Provenance::default(),
+        relations: Vec::new(),
         created_at_ms: i64::from(n),
     })
 }
@@ -108,8 +119,10 @@ fn text(dice: &mut Dice, words: u32) -> String {
 
 /// Made of syllables, so that stemmers and pieces have to do with it what they have with a language.
 fn word(mut number: u32) -> String {
-    const SYLLABLES: [&str; 16] =
-        ["ba", "ke", "lor", "min", "tu", "sen", "gra", "pil", "dor", "wex", "fan", "ruk", "hol", "vit", "zem", "jad"];
+    const SYLLABLES: [&str; 16] = [
+        "ba", "ke", "lor", "min", "tu", "sen", "gra", "pil", "dor", "wex", "fan", "ruk", "hol", "vit", "zem",
+        "jad",
+    ];
     let mut word = String::new();
     loop {
         let at = usize::try_from(number % 16).unwrap_or(0);

@@ -58,7 +58,8 @@ impl Board {
         if asked.is_empty() {
             return Ok(Self { words: Vec::new(), hits: Vec::new() });
         }
-        let terms: HashSet<&str> = asked.iter().flat_map(|word| &word.terms).map(|(term, _)| term.as_str()).collect();
+        let terms: HashSet<&str> =
+            asked.iter().flat_map(|word| &word.terms).map(|(term, _)| term.as_str()).collect();
         let fresh = index::fresh(&reading.tx, span.scope_no, |term| terms.contains(term))?;
         let reader = Reader { reading, span, fresh };
         let asked = reader.rarest(asked)?;
@@ -96,7 +97,9 @@ impl Board {
 
     /// The words that stand in the memory, the rarest first.
     pub(super) fn why(&self, hit: &Hit) -> String {
-        let has = |bit: usize| u32::try_from(bit).is_ok_and(|bit| hit.matched.checked_shr(bit).unwrap_or(0) & 1 == 1);
+        let has = |bit: usize| {
+            u32::try_from(bit).is_ok_and(|bit| hit.matched.checked_shr(bit).unwrap_or(0) & 1 == 1)
+        };
         let mut words: Vec<&(String, f64)> =
             self.words.iter().enumerate().filter(|(bit, _)| has(*bit)).map(|(_, word)| word).collect();
         words.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -217,7 +220,8 @@ impl Tally {
         #[allow(clippy::cast_possible_truncation)] // a weight needs no more digits
         let idf = idf as f32;
         for offset in std::mem::take(&mut self.reached) {
-            let times = self.own(offset) + self.side.get(place(offset)).copied().unwrap_or(0.0) + self.around(offset);
+            let times =
+                self.own(offset) + self.side.get(place(offset)).copied().unwrap_or(0.0) + self.around(offset);
             if let Some(score) = self.score.get_mut(place(offset)) {
                 *score += idf * times * (K1 + 1.0) / (times + K1);
             }
@@ -274,17 +278,17 @@ impl Tally {
 
     /// The word's weight in the neighbours' texts.
     fn around(&self, offset: u32) -> f32 {
-        let sides: [(fn(index::Slot) -> u32, [f32; 2]); 2] = [(|slot| slot.before, BEFORE), (|slot| slot.after, AFTER)];
-        let mut sum = 0.0;
-        for (next, weights) in sides {
-            let mut at = offset;
-            for weight in weights {
-                at = next(self.slots.get(at));
-                if at == 0 {
-                    break;
-                }
-                sum += weight * self.own(at);
+        self.along(offset, BEFORE, |slot| slot.before) + self.along(offset, AFTER, |slot| slot.after)
+    }
+
+    fn along(&self, offset: u32, weights: [f32; 2], next: impl Fn(index::Slot) -> u32) -> f32 {
+        let (mut sum, mut at) = (0.0, offset);
+        for weight in weights {
+            at = next(self.slots.get(at));
+            if at == 0 {
+                break;
             }
+            sum += weight * self.own(at);
         }
         sum
     }

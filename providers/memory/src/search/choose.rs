@@ -7,7 +7,8 @@ use rusqlite::Connection;
 
 use super::board::{Board, Hit, Take};
 use super::span::Span;
-use super::{Entry, Recalled, entry, float};
+use super::{Recalled, entry, float};
+use crate::entry::Entry;
 use crate::ledger::StoreError;
 use crate::record::{Kind, Trust};
 use crate::words;
@@ -74,11 +75,16 @@ struct Candidate {
 }
 
 /// Fills the places: first by shares, then what is left with the best that had no share.
-pub(super) fn choose(db: &Connection, span: &Span, board: &Board, limit: usize) -> Result<Recall, StoreError> {
+pub(super) fn choose(
+    db: &Connection,
+    span: &Span,
+    board: &Board,
+    limit: usize,
+) -> Result<Recall, StoreError> {
     let mut candidates = Vec::new();
     for hit in board.best(LOOKED_AT_MAX, Take::All) {
-        let (entry, tags) = entry(db, span.row(hit.offset))?;
-        let words = spoken(&entry, &tags);
+        let entry = entry(db, span.row(hit.offset))?;
+        let words = spoken(&entry);
         candidates.push(Candidate { entry, hit, words });
     }
     candidates.sort_by(order);
@@ -97,9 +103,9 @@ fn order(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
 }
 
 /// What the memory says, as words.
-fn spoken(entry: &Entry, tags: &str) -> BTreeSet<String> {
-    let texts = [&entry.title, &entry.summary, tags];
-    texts.into_iter().flat_map(|text| words::indexed(text)).map(|word| word.surface).collect()
+fn spoken(entry: &Entry) -> BTreeSet<String> {
+    let texts = [&entry.title, &entry.summary].into_iter().chain(&entry.tags);
+    texts.flat_map(|text| words::indexed(text)).map(|word| word.surface).collect()
 }
 
 /// The places of one recall while they fill.

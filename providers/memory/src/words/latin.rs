@@ -103,8 +103,8 @@ fn stems(folded: &str) -> Vec<String> {
 /// makes a stem that nothing else has.
 fn participle(folded: &str) -> Option<String> {
     const PREFIXES: &[&str] = &[
-        "", "ab", "an", "auf", "aus", "bei", "durch", "ein", "fest", "frei", "her", "hin", "hoch", "mit", "nach", "runter",
-        "um", "unter", "vor", "weg", "weiter", "zu", "zuruck", "zusammen", "uber",
+        "", "ab", "an", "auf", "aus", "bei", "durch", "ein", "fest", "frei", "her", "hin", "hoch", "mit",
+        "nach", "runter", "um", "unter", "vor", "weg", "weiter", "zu", "zuruck", "zusammen", "uber",
     ];
     let verb = |rest: &str, prefix: &str| {
         let (stem, infinitive) = match rest.strip_prefix("ge") {
