@@ -67,9 +67,7 @@ pub(crate) fn add(db: &Connection, row: i64) -> rusqlite::Result<i64> {
     let terms = record.text.terms();
     postings::add_fresh(db, row, &terms)?;
     slots::add(db, place, &terms, record.line.as_ref())?;
-    if place.offset.is_multiple_of(FRESH_ROWS) {
-        postings::settle(db, place.scope_no)?;
-    }
+    postings::settle(db, place.scope_no)?;
     Ok(terms.words)
 }
 

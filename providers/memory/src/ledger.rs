@@ -83,6 +83,8 @@ pub struct Ledger {
     pub(crate) projecting: Projecting,
     /// Set by an [`Interrupter`], taken back when the next read begins.
     stop: Arc<AtomicBool>,
+    /// Names this connection in claims.
+    pub(crate) owner: String,
 }
 
 /// Ends the read that a [`Ledger`] is busy with; harmless when there is none.
@@ -135,7 +137,8 @@ impl Ledger {
         configure(&db)?;
         schema::migrate(&mut db)?;
         index::renew(&mut db)?;
-        Ok(Self { db, projecting: Projecting::Off, stop: Arc::default() })
+        let owner = db.query_row("SELECT lower(hex(randomblob(16)))", [], |row| row.get(0))?;
+        Ok(Self { db, projecting: Projecting::Off, owner, stop: Arc::default() })
     }
 
     /// Says whether what is remembered from now on is projected.

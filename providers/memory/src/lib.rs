@@ -29,7 +29,9 @@
 //! # }
 //! ```
 
+mod cleanup;
 pub mod cursor;
+mod dispatch;
 pub mod entry;
 pub mod forget;
 mod index;
@@ -39,6 +41,7 @@ pub mod name;
 pub mod operation;
 pub mod projection;
 pub mod provenance;
+pub mod reconcile;
 pub mod record;
 pub mod relation;
 pub mod remember;
@@ -46,6 +49,7 @@ pub mod retry;
 mod rows;
 mod schema;
 pub mod search;
+mod settle;
 pub mod status;
 mod text;
 mod words;
@@ -58,6 +62,7 @@ pub use name::Name;
 pub use operation::State;
 pub use projection::{Fault, Key, Outcome, Projected, Projection, Triple};
 pub use provenance::{Provenance, SessionSource, Source};
+pub use reconcile::Reconciled;
 pub use record::{Kind, KindError, MemoryScope, NewMemory, Origin, Trust};
 pub use relation::{Predicate, Related, Relation};
 pub use remember::{RememberError, Remembered, Settled};

@@ -16,7 +16,7 @@ pub(crate) struct Posting {
 /// Many rows by term, ascending.
 pub(super) type Batch = BTreeMap<String, Vec<Posting>>;
 
-/// Every posting of a term in a scope but those of the newest rows, ascending, appended to `found`.
+/// Every posting of a term in a scope but those of the newest rows, appended to `found`.
 pub(crate) fn postings(
     db: &Connection,
     scope_no: i64,
@@ -88,8 +88,14 @@ fn each_fresh(db: &Connection, scope_no: i64, mut each: impl FnMut(&str, Posting
     Ok(())
 }
 
-/// Moves the newest rows of a scope to the postings.
+/// Moves the newest rows of a scope to the postings once there are [`FRESH_ROWS`].
 pub(super) fn settle(db: &Connection, scope_no: i64) -> rusqlite::Result<()> {
+    let sql = "SELECT count(*) FROM memory_fresh WHERE row BETWEEN ?1 << ?2 AND ((?1 + 1) << ?2) - 1";
+    let waiting: u32 = db.prepare_cached(sql)?.query_row(params![scope_no, ROW_BITS], |row| row.get(0))?;
+    if waiting < FRESH_ROWS { Ok(()) } else { move_fresh(db, scope_no) }
+}
+
+fn move_fresh(db: &Connection, scope_no: i64) -> rusqlite::Result<()> {
     let mut batch = Batch::new();
     each_fresh(db, scope_no, |term, posting| match batch.get_mut(term) {
         Some(postings) => postings.push(posting),
@@ -98,11 +104,10 @@ pub(super) fn settle(db: &Connection, scope_no: i64) -> rusqlite::Result<()> {
     append(db, scope_no, &batch)?;
     let sql = "DELETE FROM memory_fresh WHERE row BETWEEN ?1 << ?2 AND ((?1 + 1) << ?2) - 1";
     db.prepare_cached(sql)?.execute(params![scope_no, ROW_BITS])?;
-    debug_assert!(batch.values().all(|postings| postings.len() <= FRESH_ROWS as usize));
     Ok(())
 }
 
-/// Appends rows that are newer than all that stand in the postings.
+/// Adds rows that do not stand in the postings yet.
 pub(super) fn append(db: &Connection, scope_no: i64, batch: &Batch) -> rusqlite::Result<()> {
     for (term, postings) in batch {
         for postings in postings.chunk_by(|a, b| block(a.offset).0 == block(b.offset).0) {

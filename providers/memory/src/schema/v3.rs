@@ -7,7 +7,7 @@
 pub(crate) const V3: &str = "
 DROP TABLE memory_fts;
 
--- What a term stands in: pairs of bytes (place in the block, fields), ascending.
+-- What a term stands in: pairs of bytes (place in the block, fields), each row once.
 CREATE TABLE memory_posting (
     scope_no INTEGER NOT NULL,
     term     TEXT NOT NULL,
