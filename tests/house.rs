@@ -16,6 +16,7 @@ mod cli;
 mod dependencies;
 mod documents;
 mod first_hour;
+mod memory_attacks;
 mod providers;
 mod proxy_attacks;
 mod proxy_crowd;

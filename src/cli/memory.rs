@@ -1,5 +1,6 @@
 //! `agentspine memory`: the person's own memories of a project, recalled by relevance.
 
+use agentspine_gate::screen::neutralise;
 use agentspine_gate::{Digest, Id, instructions};
 use agentspine_memory::{
     Kind, Ledger, MemoryScope, NewMemory, Origin, Provenance, RememberError, Settled, Trust,
@@ -173,8 +174,8 @@ fn search(
                 .iter()
                 .map(|entry| {
                     json!({
-                        "memoryId": entry.memory_id, "kind": entry.kind.as_str(), "title": entry.title,
-                        "summary": entry.summary, "trust": entry.trust.as_str(),
+                        "memoryId": entry.memory_id, "kind": entry.kind.as_str(), "title": neutralise(&entry.title),
+                        "summary": neutralise(&entry.summary), "trust": entry.trust.as_str(),
                     })
                 })
                 .collect();
@@ -189,8 +190,8 @@ fn search(
                 [
                     entry.memory_id.to_string(),
                     entry.kind.as_str().to_owned(),
-                    entry.title.clone(),
-                    entry.summary.clone(),
+                    neutralise(&entry.title),
+                    neutralise(&entry.summary),
                 ]
             };
             let rows: Vec<_> = found.entries.iter().map(row).collect();
