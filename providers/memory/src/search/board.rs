@@ -11,7 +11,7 @@ use crate::ledger::{Reading, StoreError};
 /// Most words of one query that are scored; the rarest in the scope are kept.
 const WORDS_MAX: usize = 32;
 /// A long prompt need not be covered as a whole: coverage is measured against this many average words at most.
-const COVERED_WORDS_MAX: f64 = 5.0;
+const COVERED_WORDS_MAX: f64 = 7.0;
 /// Records a scope is taken to have at least, so that in a new scope one common word is not a match.
 const SMOOTHING_RECORDS: f64 = 50.0;
 /// BM25: saturation of repeated words, and how much length counts.

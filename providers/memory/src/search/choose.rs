@@ -14,7 +14,7 @@ use crate::record::{Kind, Trust};
 use crate::words;
 
 /// Coverage below which recall stays silent.
-const FLOOR: f64 = 0.35;
+const FLOOR: f64 = 0.28;
 /// Best memories that are looked at for one recall.
 const LOOKED_AT_MAX: usize = 64;
 /// Most memories that are told to be left out.
