@@ -15,6 +15,8 @@ use crate::{index, schema};
 
 /// How long a writer waits for another process before it gives up.
 pub const BUSY_MS_MAX: u64 = 5000;
+/// How often the end of an interrupted read is tried; one interrupt spoils one try.
+const ROLLBACKS_MAX: u32 = 1000;
 /// Pause between two tries of what SQLite does not wait for itself.
 const RETRY_MS: u64 = 5;
 
@@ -105,6 +107,19 @@ impl Interrupter {
 pub(crate) struct Reading<'a> {
     pub(crate) tx: Transaction<'a>,
     stop: &'a AtomicBool,
+}
+
+impl Drop for Reading<'_> {
+    /// An interrupt can also hit the end of the transaction, which would then stay open and hold up every later one.
+    fn drop(&mut self) {
+        for _ in 0..ROLLBACKS_MAX {
+            if self.tx.is_autocommit() {
+                break;
+            }
+            // Interrupted again, or done: the next round sees which.
+            let _ = self.tx.execute_batch("ROLLBACK");
+        }
+    }
 }
 
 impl Reading<'_> {

@@ -117,12 +117,10 @@ fn text(dice: &mut Dice, words: u32) -> String {
     words.join(" ")
 }
 
-/// Made of syllables, so that stemmers and pieces have to do with it what they have with a language.
+/// Frequent words are short and rare ones long, up to eight letters, as in a language.
 fn word(mut number: u32) -> String {
-    const SYLLABLES: [&str; 16] = [
-        "ba", "ke", "lor", "min", "tu", "sen", "gra", "pil", "dor", "wex", "fan", "ruk", "hol", "vit", "zem",
-        "jad",
-    ];
+    const SYLLABLES: [&str; 16] =
+        ["ba", "ke", "lo", "mi", "tu", "se", "ga", "pi", "do", "we", "fa", "ru", "ho", "vi", "ze", "ja"];
     let mut word = String::new();
     loop {
         let at = usize::try_from(number % 16).unwrap_or(0);

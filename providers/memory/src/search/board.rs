@@ -36,6 +36,15 @@ pub(super) struct Hit {
     matched: u32,
 }
 
+impl Hit {
+    /// Coverage in thousandths: what is closer than that is equal.
+    pub(super) fn rank(&self) -> u64 {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and some ten thousands
+        let thousandths = (self.coverage * 1000.0).round() as u64;
+        thousandths
+    }
+}
+
 /// Which memories count as hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Take {
@@ -83,8 +92,7 @@ impl Board {
 
     /// The best, by coverage rounded to a thousandth; among equals the newest row.
     pub(super) fn best(&self, limit: usize, take: Take) -> Vec<Hit> {
-        let rank = |hit: &Hit| (hit.coverage * 1000.0).round();
-        let order = |a: &Hit, b: &Hit| rank(b).total_cmp(&rank(a)).then(b.offset.cmp(&a.offset));
+        let order = |a: &Hit, b: &Hit| b.rank().cmp(&a.rank()).then(b.offset.cmp(&a.offset));
         let wanted = |hit: &&Hit| take == Take::All || hit.matched > 0;
         let mut hits: Vec<Hit> = self.hits.iter().filter(wanted).copied().collect();
         if limit < hits.len() && limit > 0 {

@@ -15,8 +15,9 @@ use crate::words;
 
 /// Coverage below which recall stays silent.
 const FLOOR: f64 = 0.28;
-/// Best memories that are looked at for one recall.
-const LOOKED_AT_MAX: usize = 64;
+/// Best memories that are looked at for one recall: more than anybody writes of one thing, so that copies of one memory
+/// do not hide the next.
+const LOOKED_AT_MAX: usize = 1024;
 /// Most memories that are told to be left out.
 const LEFT_OUT_MAX: usize = 16;
 /// Share of common words from which two memories say the same.
@@ -72,6 +73,8 @@ struct Candidate {
     entry: Entry,
     hit: Hit,
     words: BTreeSet<String>,
+    /// `None` = it has a place.
+    fate: Option<Why>,
 }
 
 /// Fills the places: first by shares, then what is left with the best that had no share.
@@ -81,25 +84,39 @@ pub(super) fn choose(
     board: &Board,
     limit: usize,
 ) -> Result<Recall, StoreError> {
-    let mut candidates = Vec::new();
-    for hit in board.best(LOOKED_AT_MAX, Take::All) {
-        let entry = entry(db, span.row(hit.offset))?;
-        let words = spoken(&entry);
-        candidates.push(Candidate { entry, hit, words });
+    let (mut places, mut candidates) = (Places::new(limit), Vec::new());
+    let hits = board.best(LOOKED_AT_MAX, Take::All);
+    for equals in hits.chunk_by(|a, b| a.rank() == b.rank()) {
+        let left_out = candidates.len() - places.taken.len();
+        let more_may_fit = !places.are_full() && equals.iter().any(|hit| hit.coverage >= FLOOR);
+        if left_out >= LEFT_OUT_MAX && !more_may_fit {
+            break;
+        }
+        let mut group =
+            equals.iter().map(|hit| Candidate::load(db, span, *hit)).collect::<Result<Vec<_>, _>>()?;
+        group.sort_by(Candidate::order);
+        for mut candidate in group {
+            candidate.fate = places.offer(&candidate);
+            candidates.push(candidate);
+        }
     }
-    candidates.sort_by(order);
-    let mut places = Places::new(limit);
-    let fates: Vec<Option<Why>> = candidates.iter().map(|candidate| places.offer(candidate)).collect();
-    Ok(told(board, &candidates, fates, limit))
+    places.fill(&mut candidates);
+    Ok(told(board, candidates))
 }
 
-/// Best coverage first; recency only between equals, then the id, so that the order never depends on chance.
-fn order(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
-    let rank = |candidate: &Candidate| (candidate.hit.coverage * 1000.0).round();
-    rank(b)
-        .total_cmp(&rank(a))
-        .then_with(|| b.entry.created_at_ms.cmp(&a.entry.created_at_ms))
-        .then_with(|| a.entry.memory_id.cmp(&b.entry.memory_id))
+impl Candidate {
+    fn load(db: &Connection, span: &Span, hit: Hit) -> Result<Self, StoreError> {
+        let entry = entry(db, span.row(hit.offset))?;
+        // Below the floor nobody compares it.
+        let words = if hit.coverage < FLOOR { BTreeSet::new() } else { spoken(&entry) };
+        Ok(Self { entry, hit, words, fate: None })
+    }
+
+    /// Between equals the newer one, then the id, so that the order never depends on chance.
+    fn order(a: &Self, b: &Self) -> std::cmp::Ordering {
+        let newer = b.entry.created_at_ms.cmp(&a.entry.created_at_ms);
+        newer.then_with(|| a.entry.memory_id.cmp(&b.entry.memory_id))
+    }
 }
 
 /// What the memory says, as words.
@@ -130,26 +147,59 @@ impl Places {
         if candidate.hit.coverage < FLOOR {
             return Some(Why::Floor);
         }
-        let says_the_same = self.taken.iter().find(|(_, words)| same(words, &candidate.words));
-        if let Some((id, _)) = says_the_same {
-            return Some(Why::SameAs(id.clone()));
+        if let Some(id) = self.says_the_same(candidate) {
+            return Some(Why::SameAs(id));
         }
-        if self.taken.len() >= self.limit {
+        if self.are_full() {
             return Some(Why::Limit);
         }
-        // A person's own memories all come from one place, the command line: that is no session that crowds others out.
-        let of_session = self.by_source.entry(entry.source.clone()).or_default();
-        if entry.trust == Trust::Derived && *of_session >= self.share {
+        if self.source_is_full(entry) {
             return Some(Why::SourceFull);
         }
-        let of_kind = self.by_kind.entry(entry.kind).or_default();
-        if *of_kind >= self.share {
+        if self.by_kind.get(&entry.kind).is_some_and(|taken| *taken >= self.share) {
             return Some(Why::KindFull);
         }
-        *of_session += 1;
-        *of_kind += 1;
-        self.taken.push((entry.memory_id.clone(), candidate.words.clone()));
+        self.take(candidate);
         None
+    }
+
+    /// A share only decides between memories that want the same place: what is free at the end goes to the best without
+    /// one, of sessions that have not theirs yet before others.
+    fn fill(&mut self, candidates: &mut [Candidate]) {
+        for turn in [Why::KindFull, Why::SourceFull] {
+            for candidate in &mut *candidates {
+                let waits = matches!(candidate.fate, Some(Why::SourceFull | Why::KindFull));
+                let passes = turn == Why::SourceFull || !self.source_is_full(&candidate.entry);
+                if waits && passes && !self.are_full() {
+                    candidate.fate = self.says_the_same(candidate).map(Why::SameAs);
+                    if candidate.fate.is_none() {
+                        self.take(candidate);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, candidate: &Candidate) {
+        let entry = &candidate.entry;
+        *self.by_source.entry(entry.source.clone()).or_default() += 1;
+        *self.by_kind.entry(entry.kind).or_default() += 1;
+        self.taken.push((entry.memory_id.clone(), candidate.words.clone()));
+    }
+
+    /// A person's own memories all come from one place, the command line: that is no session that crowds others out.
+    fn source_is_full(&self, entry: &Entry) -> bool {
+        let taken = self.by_source.get(&entry.source).copied().unwrap_or(0);
+        entry.trust == Trust::Derived && taken >= self.share
+    }
+
+    fn are_full(&self) -> bool {
+        self.taken.len() >= self.limit
+    }
+
+    fn says_the_same(&self, candidate: &Candidate) -> Option<Id> {
+        let earlier = self.taken.iter().find(|(_, words)| same(words, &candidate.words));
+        earlier.map(|(id, _)| id.clone())
     }
 }
 
@@ -159,24 +209,17 @@ fn same(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
     number(a.intersection(b).count()) >= SAME * number(a.union(b).count())
 }
 
-/// A share only decides between memories that want the same place: what is free at the end goes to the best without one.
-fn told(board: &Board, candidates: &[Candidate], mut fates: Vec<Option<Why>>, limit: usize) -> Recall {
-    let mut free = limit.saturating_sub(fates.iter().filter(|fate| fate.is_none()).count());
-    for fate in &mut fates {
-        if free > 0 && matches!(fate, Some(Why::SourceFull | Why::KindFull)) {
-            (*fate, free) = (None, free - 1);
-        }
-    }
+fn told(board: &Board, candidates: Vec<Candidate>) -> Recall {
     let mut recall = Recall::default();
-    for (candidate, fate) in candidates.iter().zip(fates) {
+    for Candidate { entry, hit, fate, .. } in candidates {
         match fate {
             None => recall.recalled.push(Recalled {
-                entry: candidate.entry.clone(),
-                confidence: candidate.hit.coverage.clamp(0.0, 1.0),
-                why: board.why(&candidate.hit),
+                entry,
+                confidence: hit.coverage.clamp(0.0, 1.0),
+                why: board.why(&hit),
             }),
             Some(why) if recall.left_out.len() < LEFT_OUT_MAX => {
-                recall.left_out.push(LeftOut { memory_id: candidate.entry.memory_id.clone(), why });
+                recall.left_out.push(LeftOut { memory_id: entry.memory_id, why });
             }
             Some(_) => {}
         }
