@@ -3,11 +3,12 @@
 //! The first commit is the tombstone: from it on no path of recall returns the memory, in any process. It also takes the
 //! text out of the records and the index, which needs nothing from outside. What may stand outside (relations, then the
 //! projected record) is removed and its absence verified by reconcile; the digest and the names that this needs go last.
-//! Pages are overwritten (`secure_delete`), and the write-ahead log, which still holds the old ones, is truncated.
+//! The bytes go with [`crate::erase`].
 
 use agentspine_gate::Id;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
+use crate::erase::{ERASE_AT_ONCE_BYTES_MAX, erased};
 use crate::ledger::{Ledger, StoreError};
 use crate::name::Name;
 use crate::record::MemoryScope;
@@ -70,24 +71,47 @@ pub enum Forgotten {
 impl Ledger {
     /// Forgets one memory of exactly this scope. From the first commit on nothing returns it.
     pub fn forget(&mut self, scope: &MemoryScope, id: &Id, now_ms: i64) -> Result<Forgotten, StoreError> {
-        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let Some((row, state)) = find(&tx, scope, id)? else { return Ok(Forgotten::Unknown) };
-        if state == "tombstoned" {
-            return Ok(Forgotten::Before(cleanup(&tx, id)?));
-        }
-        bury(&tx, row, &state, id, now_ms)?;
-        tx.commit()?;
-        Ok(Forgotten::Now(self.erase(id, now_ms)?))
+        let forgotten = self.forget_all(scope, std::slice::from_ref(id), now_ms)?;
+        forgotten.first().copied().ok_or(StoreError::Corrupt)
     }
 
-    /// What can be done here at once; where bytes or projections are left over, reconcile goes on.
+    /// Forgets several memories of exactly this scope, all in one commit; one result for each, in their order.
+    pub fn forget_all(
+        &mut self,
+        scope: &MemoryScope,
+        ids: &[Id],
+        now_ms: i64,
+    ) -> Result<Vec<Forgotten>, StoreError> {
+        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut forgotten = Vec::with_capacity(ids.len());
+        for id in ids {
+            forgotten.push(match find(&tx, scope, id)? {
+                None => Forgotten::Unknown,
+                Some((_, state)) if state == "tombstoned" => Forgotten::Before(cleanup(&tx, id)?),
+                Some((row, state)) => {
+                    bury(&tx, row, &state, id, now_ms)?;
+                    Forgotten::Now(Cleanup::Tombstoned)
+                }
+            });
+        }
+        tx.commit()?;
+        if self.bytes()? > ERASE_AT_ONCE_BYTES_MAX {
+            return Ok(forgotten);
+        }
+        for (id, result) in ids.iter().zip(&mut forgotten) {
+            if matches!(result, Forgotten::Now(_)) {
+                *result = Forgotten::Now(self.erase(id, now_ms)?);
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// What can be done here; where bytes or projections are left over, reconcile goes on.
     pub(crate) fn erase(&mut self, id: &Id, now_ms: i64) -> Result<Cleanup, StoreError> {
-        if !erased(&self.db, id)? && !self.truncate_log()? {
+        if !erased(&self.db, id)? && !self.scrub(now_ms)? {
             return Ok(Cleanup::Tombstoned);
         }
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let sql = "UPDATE memory_tombstone SET erased_at = coalesce(erased_at, ?) WHERE memory_id = ?";
-        tx.execute(sql, params![now_ms, id.as_str()])?;
         let name = name(&tx, id)?;
         let left = if outside(&tx, id, &name)? {
             set(&tx, id, Cleanup::CleanupPending, now_ms)?;
@@ -98,12 +122,6 @@ impl Ledger {
         };
         tx.commit()?;
         Ok(left)
-    }
-
-    /// Truncates the write-ahead log, which still holds erased pages; whether no reader held it back.
-    pub(crate) fn truncate_log(&self) -> Result<bool, StoreError> {
-        let busy: i64 = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-        Ok(busy == 0)
     }
 }
 
@@ -158,12 +176,6 @@ pub(crate) fn name(db: &Connection, id: &Id) -> Result<Name, StoreError> {
         "SELECT s.digest FROM memory_record r JOIN memory_scope s ON s.no = r.scope_no WHERE r.memory_id = ?";
     let digest: String = db.query_row(sql, [id.as_str()], |row| row.get(0))?;
     Ok(Name::in_scope(&digest, id.as_str()))
-}
-
-/// Whether the file and its log are free of the text.
-fn erased(db: &Connection, id: &Id) -> Result<bool, StoreError> {
-    let sql = "SELECT erased_at IS NOT NULL FROM memory_tombstone WHERE memory_id = ?";
-    Ok(db.query_row(sql, [id.as_str()], |row| row.get(0))?)
 }
 
 /// Whether anything of it may stand outside.

@@ -52,6 +52,7 @@ impl Ledger {
             let step = self.work(&claim, projection, now_ms)?;
             done.count(step);
         }
+        self.sweep(now_ms)?;
         let remaining = |sql, key: &[&dyn rusqlite::ToSql]| self.db.query_row(sql, key, |row| count(row, 0));
         done.remaining = remaining("SELECT count(*) FROM retry_queue", &[])?;
         let due = "SELECT count(*) FROM retry_queue WHERE due_at <= ? AND owner IS NULL";

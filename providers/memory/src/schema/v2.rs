@@ -54,8 +54,9 @@ CREATE TABLE memory_tombstone (
     payload_digest TEXT,
     swept_at       INTEGER
 ) STRICT, WITHOUT ROWID;
-INSERT INTO memory_tombstone (memory_id, forgotten_at, erased_at)
-    SELECT memory_id, changed_at, changed_at FROM memory_record WHERE state = 'tombstoned';
+CREATE INDEX memory_tombstone_by_age ON memory_tombstone (forgotten_at) WHERE swept_at IS NULL;
+INSERT INTO memory_tombstone (memory_id, forgotten_at)
+    SELECT memory_id, changed_at FROM memory_record WHERE state = 'tombstoned';
 
 CREATE TABLE session_cursor (
     session     TEXT PRIMARY KEY,
@@ -74,6 +75,9 @@ CREATE TABLE retry_queue (
     CHECK ((owner IS NULL) = (claimed_until IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX retry_queue_by_due ON retry_queue (due_at);
+-- Version 1 overwrote what it deleted, and left copies of it between the cells of pages.
+INSERT INTO retry_queue (memory_id, work, due_at)
+    SELECT memory_id, 'cleanup', changed_at FROM memory_record WHERE state = 'tombstoned';
 
 CREATE TABLE dead_letter (
     memory_id TEXT PRIMARY KEY REFERENCES memory_record (memory_id),
