@@ -81,6 +81,21 @@ fn forgetting_takes_a_preview_and_only_what_it_listed() {
 }
 
 #[test]
+fn of_processes_that_confirm_one_preview_at_once_one_forgets() {
+    let home = Home::new();
+    let memory = remember(&home, "Red door", "It is locked.");
+    let preview = home.json(&["memory", "forget-preview", "red", "--json"]);
+    let token = preview["preview_token"].as_str().unwrap();
+    let confirm = || home.command(&["memory", "forget-confirm", token, &memory, "--json"]);
+    let quiet = |mut command: Command| command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let racing: Vec<_> = (0..6).map(|_| quiet(confirm())).collect();
+    let ended = racing.into_iter().map(|child| Run::of(child.wait_with_output().unwrap()));
+    let mut codes: Vec<i32> = ended.map(|run| run.code).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 2, 2, 2, 2, 2]);
+}
+
+#[test]
 fn forgetting_takes_the_text_out_of_the_conversations_it_was_injected_into() {
     let (server, home) = (Served::start([Answer::text(&["Noted."]), Answer::text(&["Gone."])]), Home::new());
     let memory = remember(&home, "Harbour", "The harbour is named Ravenna.");
