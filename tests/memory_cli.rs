@@ -81,6 +81,21 @@ fn forgetting_takes_a_preview_and_only_what_it_listed() {
 }
 
 #[test]
+fn of_processes_that_confirm_one_preview_at_once_one_forgets() {
+    let home = Home::new();
+    let memory = remember(&home, "Red door", "It is locked.");
+    let preview = home.json(&["memory", "forget-preview", "red", "--json"]);
+    let token = preview["preview_token"].as_str().unwrap();
+    let confirm = || home.command(&["memory", "forget-confirm", token, &memory, "--json"]);
+    let quiet = |mut command: Command| command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let racing: Vec<_> = (0..6).map(|_| quiet(confirm())).collect();
+    let ended = racing.into_iter().map(|child| Run::of(child.wait_with_output().unwrap()));
+    let mut codes: Vec<i32> = ended.map(|run| run.code).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 2, 2, 2, 2, 2]);
+}
+
+#[test]
 fn forgetting_takes_the_text_out_of_the_conversations_it_was_injected_into() {
     let (server, home) = (Served::start([Answer::text(&["Noted."]), Answer::text(&["Gone."])]), Home::new());
     let memory = remember(&home, "Harbour", "The harbour is named Ravenna.");
@@ -227,6 +242,20 @@ fn an_import_shows_its_plan_first_and_loses_nothing() {
     for (name, bytes) in home.state_files() {
         assert!(!bytes.windows(8).any(|window| window == b"AKIAQ7R5"), "{name}");
     }
+}
+
+#[test]
+fn claude_codes_notes_on_this_project_are_found_by_themselves() {
+    let home = Home::new();
+    let missing = home.run(&["memory", "import", "--from", "claude-memory"]);
+    assert_eq!(missing.code, 2, "{}", missing.err);
+    let project = home.project().canonicalize().unwrap();
+    let dashed: String =
+        project.to_str().unwrap().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    home.write(&format!(".claude/projects/{dashed}/memory/MEMORY.md"), "- Node 22 is needed.\n");
+    home.ok(&["memory", "import", "--from", "claude-memory", "--yes"]);
+    assert_eq!(found(&home, "node"), ["MEMORY"]);
+    assert_eq!(home.run(&["memory", "import", "--from", "jsonl"]).code, 2, "a file must be named");
 }
 
 #[test]
