@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 
 use agentspine_gate::span::Span;
 use agentspine_gate::turn::{Host, InstructionHost};
+use agentspine_gate::tx::Tx;
 use agentspine_gate::{Id, ReceiptId};
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 
 pub(crate) use claim::Claim;
@@ -95,8 +96,8 @@ impl Durability {
     /// is on its way.
     fn level(self) -> &'static str {
         match self {
-            Self::Now => "FULL",
-            Self::Later => "NORMAL",
+            Self::Now => "PRAGMA synchronous = FULL",
+            Self::Later => "PRAGMA synchronous = NORMAL",
         }
     }
 }
@@ -123,14 +124,24 @@ impl Place {
     }
 }
 
-/// The store.
-pub(crate) struct Conversations(Connection, Place);
+/// What one call keeps before it is made.
+pub(crate) struct Kept<'a> {
+    /// Its conversation.
+    pub session: &'a Id,
+    /// What happened.
+    pub event: NewEvent,
+    /// The text it injects.
+    pub span: Option<&'a Span>,
+}
+
+/// The store, and what its connection is set to.
+pub(crate) struct Conversations(Connection, Place, Option<Durability>);
 
 impl Conversations {
     /// Opens or creates the file, 0600, in an existing private directory.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let connection = schema::open(path)?;
-        Ok(Self(connection, Place::of(path)?))
+        Ok(Self(connection, Place::of(path)?, None))
     }
 
     /// Starts a session.
@@ -164,17 +175,35 @@ impl Conversations {
         if events.len() > APPEND_EVENTS_MAX {
             return Err(ConversationsError::TooLarge { what: "append", limit: APPEND_EVENTS_MAX });
         }
-        self.write_as(durability, |tx| {
-            let mut seq = rows::last_seq(tx, session)?;
-            for event in events {
-                seq += 1;
-                rows::insert_event(tx, session, seq, event)?;
+        self.write_as(durability, |tx| rows::append(tx, session, events, spans))
+    }
+
+    /// Appends what several calls keep, durable with one commit when it returns; the answers in their order. What cannot
+    /// be kept fails no other.
+    pub(crate) fn append_each(&mut self, calls: &[Kept<'_>]) -> Vec<Result<()>> {
+        let together = |tx: &Connection| {
+            let append = |call: &Kept<'_>| {
+                rows::append(tx, call.session, std::slice::from_ref(&call.event), call.span).map(drop)
+            };
+            calls.iter().try_for_each(append)
+        };
+        let done = if calls.is_empty() { Ok(()) } else { self.write(together) };
+        match done {
+            Ok(()) => calls.iter().map(|_| Ok(())).collect(),
+            Err(cause) if calls.len() == 1 => vec![Err(cause)],
+            // Nothing of them was kept: each by itself says which one it was.
+            Err(_) => {
+                let alone = |call: &Kept<'_>| {
+                    self.append(
+                        call.session,
+                        std::slice::from_ref(&call.event),
+                        call.span.map(std::slice::from_ref).unwrap_or_default(),
+                    )
+                    .map(drop)
+                };
+                calls.iter().map(alone).collect()
             }
-            let at = events.last().map_or(0, |event| event.at);
-            rows::touch_spans(tx, session, at, at.saturating_sub(DAY_MS))?;
-            spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at))?;
-            Ok(seq)
-        })
+        }
     }
 
     /// All events of a session, in order.
@@ -331,7 +360,7 @@ impl Conversations {
         Ok(self.0.query_row(sql, [session.as_str()], |row| row.get(0)).optional()?)
     }
 
-    fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+    fn write<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.write_as(Durability::Now, work)
     }
 
@@ -339,11 +368,14 @@ impl Conversations {
     fn write_as<T>(
         &mut self,
         durability: Durability,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T>,
+        work: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
         self.1.is_still_there()?;
-        self.0.pragma_update(None, "synchronous", durability.level())?;
-        let tx = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if self.2 != Some(durability) {
+            self.0.prepare_cached(durability.level())?.execute([])?;
+            self.2 = Some(durability);
+        }
+        let tx = Tx::write(&self.0)?;
         let done = work(&tx)?;
         tx.commit()?;
         Ok(done)

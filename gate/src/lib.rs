@@ -19,7 +19,7 @@
 //! use agentspine_gate::receipt::Admitted;
 //! use agentspine_gate::span::{Draft, Span};
 //! use agentspine_gate::turn::TurnRequest;
-//! use agentspine_gate::{Gate, Refusal, admit};
+//! use agentspine_gate::{Fresh, Gate, Refusal, admit};
 //!
 //! fn walk(
 //!     gate: &mut Gate,
@@ -30,7 +30,7 @@
 //!     keep: impl Fn(Option<&Span>),
 //! ) -> Result<Admitted, Refusal> {
 //!     let bound = gate.bind(request.clone())?;
-//!     let plan = gate.plan(bound)?;
+//!     let plan = gate.plan(bound, &mut Fresh::default())?;
 //!     let outcomes = ask(plan.queries());
 //!     let composed = gate.compose(plan, &outcomes, draft, spans)?;
 //!     let prepared = gate.issue(&composed)?;
@@ -62,7 +62,9 @@
 mod brief;
 pub mod compose;
 pub mod failure;
+mod fresh;
 mod gate;
+mod group;
 mod held;
 pub mod ids;
 pub mod instructions;
@@ -83,9 +85,12 @@ pub mod span;
 pub mod state_dir;
 mod strict_json;
 pub mod turn;
+pub mod tx;
 
 pub use compose::Composed;
 pub use failure::{Code, Detail, Field, Refusal};
-pub use gate::{CallOutcome, Gate, admit};
+pub use fresh::Fresh;
+pub use gate::{Gate, admit};
+pub use group::{CallOutcome, Offer};
 pub use ids::{Digest, Id, ReceiptId};
 pub use plan::{LEDGER_PROVIDER, Plan};

@@ -23,6 +23,7 @@ pub(crate) mod clients;
 pub(crate) mod counters;
 pub(crate) mod daemon;
 mod door;
+mod follow;
 mod fork;
 mod guard;
 mod headers;

@@ -37,8 +37,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::failure::{Detail, Refusal};
 use crate::ids::ReceiptId;
-use crate::journal::Signed;
+use crate::journal::{Signed, SpentRow};
 use claims::Claims;
 
 pub mod canonical;
@@ -86,9 +87,14 @@ impl Receipt<Prepared> {
         (&self.signed, &self.bytes)
     }
 
-    /// Called only after the consumed row and the anchor are durable.
-    pub(crate) fn spent(self) -> Receipt<Consumed> {
-        Receipt { claims: self.claims, bytes: self.bytes, signed: self.signed, state: PhantomData }
+    /// Given the proof that this very receipt's consumed row and the anchor are durable.
+    pub(crate) fn spent(self, row: &SpentRow) -> Result<Receipt<Consumed>, Refusal> {
+        if row.receipt() == self.claims.id {
+            Ok(Receipt { claims: self.claims, bytes: self.bytes, signed: self.signed, state: PhantomData })
+        } else {
+            let message = "Another receipt was spent than this one.";
+            Err(Refusal::new(Detail::JournalIo, message, "Run: agentspine doctor --json"))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use agentspine_gate::receipt::{Admitted, Prepared, Receipt};
 use agentspine_gate::remember::{Proposal, RememberScope};
 use agentspine_gate::span::{Draft, Part, Place, Slot, Span};
 use agentspine_gate::turn::{CallKind, Host, Identity, Injection, InstructionHost, Scope, TurnRequest};
-use agentspine_gate::{CallOutcome, Composed, Detail, Digest, Gate, Plan, Refusal, admit};
+use agentspine_gate::{CallOutcome, Composed, Detail, Digest, Fresh, Gate, Plan, Refusal, admit};
 
 use super::{Home, id};
 
@@ -104,7 +104,7 @@ impl Desk {
 
     pub fn plan(&mut self, request: &TurnRequest) -> Result<Plan, Refusal> {
         let bound = self.gate.bind(request.clone())?;
-        self.gate.plan(bound)
+        self.gate.plan(bound, &mut Fresh::default())
     }
 
     pub fn compose(&mut self, request: &TurnRequest) -> Result<Composed, Refusal> {
