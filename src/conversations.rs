@@ -301,6 +301,13 @@ impl Conversations {
         statement.query_row([id.as_str()], |row| Ok(rows::session(row))).optional()?.transpose()
     }
 
+    /// Where a session is at work, and for whom; quicker than all of it.
+    pub(crate) fn home(&self, id: &Id) -> Result<Option<(PathBuf, Host, InstructionHost)>> {
+        let sql = "SELECT cwd, host, instruction_host FROM session WHERE id = ?1";
+        let mut statement = self.0.prepare_cached(sql)?;
+        statement.query_row([id.as_str()], |row| Ok(rows::home(row))).optional()?.transpose()
+    }
+
     /// Sessions, the most recently used first.
     pub(crate) fn sessions(&self, limit: u32) -> Result<Vec<Session>> {
         let mut statement =

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
-use crate::conversations::{Claim, Conversations, ConversationsError, NewSession, Session};
+use crate::conversations::{Claim, Conversations, ConversationsError, NewSession};
 use crate::turn::{Came, Step, Waiting, walk_together};
 
 /// What the desk's thread owns.
@@ -51,14 +51,11 @@ impl Drawer {
     /// uses already gets the directory's own mark, and so does one whose files another host names: injected text does not
     /// cross projects.
     pub(crate) fn enter(&mut self, mut session: NewSession) -> Result<Id, Refusal> {
-        let mut known = self.conversations.session(&session.id).map_err(store)?;
-        let other = |known: &Session| {
-            (&known.cwd, known.host, known.instruction_host)
-                != (&session.cwd, session.host, session.instruction_host)
-        };
-        if known.as_ref().is_some_and(other) {
+        let mut known = self.conversations.home(&session.id).map_err(store)?;
+        let mine = (session.cwd.clone(), session.host, session.instruction_host);
+        if known.as_ref().is_some_and(|known| *known != mine) {
             session.id = elsewhere(&session)?;
-            known = self.conversations.session(&session.id).map_err(store)?;
+            known = self.conversations.home(&session.id).map_err(store)?;
         }
         if known.is_none() {
             self.conversations.start_session(&session).map_err(store)?;

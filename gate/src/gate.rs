@@ -1,6 +1,5 @@
 //! The gate: one door for each step, in the order of the path.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use crate::compose::{self, Composed, Inputs};
 use crate::failure::{Detail, Field, Refusal};
 use crate::fresh::{Fresh, Where};
 use crate::held;
+use crate::kept::KeptClaims;
 use crate::ids::{Digest, ReceiptId};
 use crate::instructions::Snapshot;
 use crate::journal::{ReceiptRecord, RowKind, Vault};
@@ -26,8 +26,6 @@ use crate::span::{Draft, Span};
 use crate::state_dir::StateDir;
 use crate::turn::{Bound, CallKind, Injection, PROMPT_BYTES_MAX, TurnRequest};
 
-/// Claims of consumed receipts kept in memory, a few KiB each; beyond that they are read from the journal again.
-const CLAIMS_KEPT_MAX: usize = 4096;
 
 /// The gate over one state directory. Owned by one thread.
 pub struct Gate {
@@ -36,7 +34,7 @@ pub struct Gate {
     pub(crate) vault: Vault,
     remember: RememberStore,
     fence_key: MacKey,
-    claims: HashMap<ReceiptId, Arc<Claims>>,
+    pub(crate) claims: KeptClaims,
 }
 
 impl Gate {
@@ -45,7 +43,7 @@ impl Gate {
         let vault = Vault::open(&dir, &seams)?;
         let remember = RememberStore::open(&dir.remember(), vault.keyring())?;
         let fence_key = vault.keyring().current().key.derive("fence v1");
-        Ok(Self { dir, seams, vault, remember, fence_key, claims: HashMap::new() })
+        Ok(Self { dir, seams, vault, remember, fence_key, claims: KeptClaims::default() })
     }
 
     /// Binds who, where and which: checks the prompt, makes the directory canonical, draws the receipt id.
@@ -175,7 +173,7 @@ impl Gate {
         spans: &[Span],
     ) -> Result<Composed, Refusal> {
         let request = &plan.bound.request;
-        let client_body = Digest::of(&draft.body) == request.client_body_digest;
+        let client_body = draft.body.digest() == request.client_body_digest;
         same(client_body, Field::Request, "The host's body changed")?;
         let replays =
             held::replays(draft, spans, plan.injects(), &request.identity, |id| self.claims_of(id))?;
@@ -231,23 +229,16 @@ impl Gate {
 
     /// Claims of a consumed receipt of this journal; consumed receipts never change, so they are read once.
     fn claims_of(&mut self, id: ReceiptId) -> Result<Option<Arc<Claims>>, Refusal> {
-        if let Some(claims) = self.claims.get(&id) {
-            return Ok(Some(Arc::clone(claims)));
+        if let Some(claims) = self.claims.get(id) {
+            return Ok(Some(claims));
         }
         let Some(record) = self.vault.record(id)?.filter(|record| record.consumed.is_some()) else {
             return Ok(None);
         };
         let Some(claims) = claims_in(&record) else { return Ok(None) };
         let claims = Arc::new(claims);
-        self.keep_claims(Arc::clone(&claims));
+        self.claims.keep(Arc::clone(&claims));
         Ok(Some(claims))
-    }
-
-    pub(crate) fn keep_claims(&mut self, claims: Arc<Claims>) {
-        if self.claims.len() >= CLAIMS_KEPT_MAX {
-            self.claims.clear();
-        }
-        self.claims.insert(claims.id, claims);
     }
 
     /// Gives a prepared receipt up, for a turn that the person aborted before consumption.
@@ -329,7 +320,7 @@ impl Gate {
 /// Joins a consumed receipt and the body it binds. The only maker of [`Admitted`].
 pub fn admit(receipt: Receipt<Consumed>, composed: Composed) -> Result<Admitted, Refusal> {
     let claims = receipt.claims();
-    let bound = claims.id == composed.claims.id && claims.request_digest == Digest::of(&composed.body);
+    let bound = claims.id == composed.claims.id && claims.request_digest == composed.body.digest();
     same(bound, Field::Request, "The body is not the one this receipt binds")?;
     Ok(Admitted::new(claims, composed.body))
 }

@@ -135,7 +135,7 @@ impl Gate {
             let row = verified.and_then(|()| spent.next().unwrap_or_else(|| Err(lost())));
             match row.and_then(|row| receipt.spent(&row)) {
                 Ok(receipt) => {
-                    self.keep_claims(receipt.shared_claims());
+                    self.claims.keep_if_asked(receipt.shared_claims());
                     Ok(receipt)
                 }
                 Err(refusal) => {

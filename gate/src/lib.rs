@@ -59,6 +59,7 @@
 //! * No prompt, instruction text, claim, recalled text or key in the journal, in an error or in debug output.
 //! * Absent here: HTTP, processes, the environment, a runtime, a clock or randomness of its own. One thread owns a [`Gate`].
 
+pub mod body;
 mod brief;
 pub mod compose;
 pub mod failure;
@@ -69,6 +70,7 @@ mod held;
 pub mod ids;
 pub mod instructions;
 pub mod journal;
+mod kept;
 pub mod mac;
 pub mod os_fs;
 mod plan;

@@ -62,10 +62,8 @@ fn calls_that_are_spent_together_have_a_consumed_row_each_and_one_anchor() {
     let report = desk.gate.vault().verify_chain().unwrap();
     assert!(report.ok, "{report:?}");
     assert_eq!((report.rows, report.consumed, report.head_seq, report.anchored_seq), (16, 8, 16, 16));
-    let rows: HashSet<u64> = ids
-        .iter()
-        .map(|id| desk.gate.vault().record(*id).unwrap().unwrap().consumed.unwrap().seq)
-        .collect();
+    let rows: HashSet<u64> =
+        ids.iter().map(|id| desk.gate.vault().record(*id).unwrap().unwrap().consumed.unwrap().seq).collect();
     assert_eq!(rows.len(), 8);
 }
 

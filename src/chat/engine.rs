@@ -267,7 +267,7 @@ impl Engine {
             Conversation { system: SYSTEM, messages, tools: tools::specs(), max_tokens: ANSWER_TOKENS_MAX };
         let session = self.binding.scope.session_id.clone();
         let draft = agentspine_model::draft(&self.target, &conversation, session.as_str());
-        let request = self.request(prompt, step, Digest::of(&draft.body))?;
+        let request = self.request(prompt, step, draft.body.digest())?;
         self.begin().await?;
         let call = Call { request, draft, event: Box::new(step.event(prompt)) };
         let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });

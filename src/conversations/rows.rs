@@ -103,6 +103,11 @@ pub(super) fn session(row: &Row<'_>) -> Result<Session> {
     })
 }
 
+pub(super) fn home(row: &Row<'_>) -> Result<(PathBuf, Host, InstructionHost)> {
+    let (host_is, files_of) = (row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+    Ok((row.get::<_, String>(0)?.into(), host(&host_is)?, instruction_host(&files_of)?))
+}
+
 pub(super) fn id(text: String) -> Result<Id> {
     Id::new(text).map_err(|_| ConversationsError::Corrupt("id"))
 }

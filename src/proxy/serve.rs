@@ -7,7 +7,6 @@ use agentspine_gate::{Detail, Digest, ReceiptId, Refusal};
 use agentspine_model::{ModelClient, ModelError, Passed, Relayed, Sent};
 use hyper::header::LOCATION;
 use hyper::{HeaderMap, StatusCode};
-use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
@@ -53,7 +52,7 @@ impl Behind for Arc<House> {
     async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
         let Inbound { path, query, headers, body } = inbound;
         let source = Source { client: workspace.binding.host, path, headers: headers.clone() };
-        let asked = match read::read(source.client, path, &headers, &body) {
+        let asked = match read::read(source.client, path, &headers, body) {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
@@ -133,26 +132,17 @@ impl House {
         }
     }
 
-    /// The path of the call, in a task of its own: a client that goes away cancels it in its own time, and a receipt that
-    /// was consumed meanwhile is told that nothing was sent.
+    /// The path of the call. Dropped, it is cancelled: providers end at once, the desk stops before the receipt is spent, or
+    /// tells one that was spent meanwhile that nothing was sent.
     async fn preflight(
-        self: &Arc<Self>,
+        &self,
         workspace: &Arc<Workspace>,
         asked: Asked,
         source: Source,
         endpoint: String,
     ) -> Result<(turn::Passed, Settle), Refusal> {
-        let (reply, answer) = oneshot::channel();
-        let guard = Gone(Cancel::new());
-        let cancel = guard.0.clone();
-        let (house, workspace) = (Arc::clone(self), Arc::clone(workspace));
-        tokio::spawn(async move {
-            let done = house.walk(&workspace, asked, source, endpoint, &cancel).await;
-            if let Err(Ok((_, settle))) = reply.send(done) {
-                settle.not_sent();
-            }
-        });
-        answer.await.unwrap_or_else(|_| Err(cancelled()))
+        let gone = Gone(Cancel::new());
+        self.walk(workspace, asked, source, endpoint, &gone.0).await
     }
 
     /// A client that repeats a refused request at once is told the same again.
@@ -167,7 +157,7 @@ impl House {
         let attempt = Attempt {
             workspace: Digest::of(workspace.secret.expose().as_bytes()),
             conversation: asked.conversation.clone(),
-            body: Digest::of(&asked.draft.body),
+            body: asked.draft.body.digest(),
         };
         if let Some(refusal) = self.threads(|threads| threads.just_refused(&attempt)) {
             return Err(refusal);

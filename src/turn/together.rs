@@ -85,9 +85,12 @@ struct Exit {
 }
 
 impl Exit {
-    fn leave(self, done: Result<Passed, Stopped>) {
-        // A dropped receiver means that nobody waits for the answer; the work itself is done.
-        let _ = self.answer.send(Came::Over { seen: self.seen, done });
+    /// Tells the end. A call that passed and that nobody waits for any more is given back: it will not be sent.
+    fn leave(self, done: Result<Passed, Stopped>) -> Option<ReceiptId> {
+        match self.answer.send(Came::Over { seen: self.seen, done }) {
+            Err(Came::Over { done: Ok(passed), .. }) => Some(passed.claims.id),
+            Ok(()) | Err(_) => None,
+        }
     }
 
     /// Goes on, or is told why not.
@@ -116,7 +119,8 @@ pub(crate) fn walk_together(
     }
     let issued = issue(at, composed, &std::mem::take(outcomes));
     let kept = keep(at, issued);
-    consume(at, kept);
+    let unsent = consume(at, kept);
+    outcomes.extend(unsent.into_iter().map(|receipt| (receipt, CallOutcome::NotSent)));
 }
 
 /// Binds who asks and where; reads files, policy and rules fresh. `None` where the call does not go on in this visit.
@@ -210,8 +214,8 @@ fn keep(at: &mut Drawer, issued: Vec<Issued>) -> Vec<Issued> {
     issued.into_iter().zip(kept).filter_map(&mut go_on).collect()
 }
 
-/// Spends the receipts, and admits the bodies.
-fn consume(at: &mut Drawer, kept: Vec<Issued>) {
+/// Spends the receipts, and admits the bodies; the receipts of calls whose client has gone meanwhile.
+fn consume(at: &mut Drawer, kept: Vec<Issued>) -> Vec<ReceiptId> {
     let (mut offers, mut calls) = (Vec::new(), Vec::new());
     for Issued { request, composed, receipt, exit, .. } in kept {
         offers.push(receipt);
@@ -220,9 +224,10 @@ fn consume(at: &mut Drawer, kept: Vec<Issued>) {
     let offers =
         offers.into_iter().zip(&calls).map(|(receipt, (request, composed, _))| (receipt, composed, request));
     let consumed = at.gate.consume_all(offers.collect());
-    for ((_, composed, exit), receipt) in calls.into_iter().zip(consumed) {
-        exit.leave(receipt.and_then(|receipt| passed(receipt, composed)).map_err(Stopped::Refused));
-    }
+    let ends = calls.into_iter().zip(consumed).filter_map(|((_, composed, exit), receipt)| {
+        exit.leave(receipt.and_then(|receipt| passed(receipt, composed)).map_err(Stopped::Refused))
+    });
+    ends.collect()
 }
 
 fn passed(receipt: Receipt<Consumed>, composed: Composed) -> Result<Passed, Refusal> {

@@ -99,7 +99,7 @@ impl Desk {
             slots.push(Slot { place, at: body.len(), before: ",\"", after: "\"", wrap: None });
         }
         body.push(b']');
-        Draft { body, slots, host_slots: Vec::new() }
+        Draft { body: body.into(), slots, host_slots: Vec::new() }
     }
 
     pub fn plan(&mut self, request: &TurnRequest) -> Result<Plan, Refusal> {
@@ -142,7 +142,7 @@ impl Desk {
         let body = admitted.into_body();
         assert_eq!(Digest::of(&body), claims.request_digest);
         self.gate.record_outcome(claims.id, CallOutcome::Answered).unwrap();
-        (claims, String::from_utf8(body).unwrap())
+        (claims, String::from_utf8(body.into()).unwrap())
     }
 
     /// Issues, lets something happen, and consumes; the refusal's detail.
