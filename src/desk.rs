@@ -122,7 +122,7 @@ enum Job {
 /// Most jobs taken up at once.
 const TOGETHER_MAX: usize = 64;
 /// How long an outcome waits for a call to be written down with.
-const OUTCOME_WAIT: Duration = Duration::from_millis(20);
+const OUTCOME_WAIT: Duration = Duration::from_millis(2);
 
 /// A handle to the desk's thread. Dropping the last one ends the thread.
 pub(crate) struct Desk {

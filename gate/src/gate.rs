@@ -7,12 +7,12 @@ use serde_json::json;
 
 use crate::compose::{self, Composed, Inputs};
 use crate::failure::{Detail, Field, Refusal};
-use crate::fresh::{Fresh, Where};
+use crate::fresh::{Fresh, Where, Whose};
 use crate::held;
-use crate::kept::KeptClaims;
 use crate::ids::{Digest, ReceiptId};
 use crate::instructions::Snapshot;
 use crate::journal::{ReceiptRecord, RowKind, Vault};
+use crate::kept::KeptClaims;
 use crate::mac::MacKey;
 use crate::plan::{self, Plan};
 use crate::policy::Profile;
@@ -25,7 +25,6 @@ use crate::seams::Seams;
 use crate::span::{Draft, Span};
 use crate::state_dir::StateDir;
 use crate::turn::{Bound, CallKind, Injection, PROMPT_BYTES_MAX, TurnRequest};
-
 
 /// The gate over one state directory. Owned by one thread.
 pub struct Gate {
@@ -80,8 +79,8 @@ impl Gate {
         let instruction_host = bound.request.instruction_host.ok_or_else(host_unbound)?;
         let (policy_revision, profile) = self.profile(&bound.request, fresh)?;
         let snapshot = self.snapshot(&bound.request, &bound.cwd, profile.as_ref(), fresh)?;
-        let remember_revision = self.remember.revision_since(&mut self.vault)?;
-        let active = self.active(&bound.request)?;
+        let remember_revision = fresh.remembered(|| self.remember.revision_since(&mut self.vault))?;
+        let active = self.active(&bound.request, fresh)?;
         remember::fits_budget(&active)?;
         bound.request.retry_of = self.unchanged(bound.request.retry_of, &snapshot, &active)?;
         let planned = plan::providers(&bound, profile.as_ref())?;
@@ -139,18 +138,24 @@ impl Gate {
         fresh.snapshot(self.seams.fs.as_ref(), place)
     }
 
-    pub(crate) fn active(&mut self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
-        match self.active_now(request) {
+    pub(crate) fn active(
+        &mut self,
+        request: &TurnRequest,
+        fresh: &mut Fresh,
+    ) -> Result<Arc<Vec<Active>>, Refusal> {
+        let (identity, scope) = (&request.identity, &request.scope);
+        let person = (identity.user_id.clone(), identity.tenant_id.clone());
+        let (group, task) = (scope.group_id.clone(), scope.task_id.clone());
+        let whose = (person.0, person.1, scope.project_id.clone(), group, task);
+        fresh.rules(whose, |whose| match self.active_now(whose) {
             // A rule may be signed with a key that another process drew since.
-            Err(_) if self.remember.follow(self.vault.newest_keyring()?) => self.active_now(request),
+            Err(_) if self.remember.follow(self.vault.newest_keyring()?) => self.active_now(whose),
             found => found,
-        }
+        })
     }
 
-    fn active_now(&self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
-        let (identity, scope) = (&request.identity, &request.scope);
-        let (group, task) = (scope.group_id.as_ref(), scope.task_id.as_ref());
-        self.remember.active(&identity.user_id, &identity.tenant_id, &scope.project_id, group, task)
+    fn active_now(&self, (user, tenant, project, group, task): &Whose) -> Result<Vec<Active>, Refusal> {
+        self.remember.active(user, tenant, project, group.as_ref(), task.as_ref())
     }
 
     /// Puts the exact body together. `spans` are the conversation's stored spans; those whose place the draft has are replayed.

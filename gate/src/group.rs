@@ -182,7 +182,7 @@ impl Gate {
         same(revision == claims.policy_revision, Field::PolicyRevision, "The policy file was changed")?;
         let digest = profile.as_ref().map(Profile::digest);
         same(digest == claims.policy_profile_digest, Field::PolicyProfile, "The policy profile was changed")?;
-        let active = self.active(request)?;
+        let active = self.active(request, fresh)?;
         let checksums = |entry: &Active| (entry.id.clone(), entry.version, entry.checksum);
         let bound =
             claims.must_remember.iter().map(|entry| (entry.id.clone(), entry.version, entry.checksum));

@@ -21,7 +21,7 @@ pub struct Plan {
     pub(crate) policy_revision: u64,
     pub(crate) profile: Option<Profile>,
     pub(crate) remember_revision: u64,
-    pub(crate) active: Vec<Active>,
+    pub(crate) active: Arc<Vec<Active>>,
     pub(crate) planned: Vec<Planned>,
 }
 

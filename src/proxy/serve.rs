@@ -7,6 +7,7 @@ use agentspine_gate::{Detail, Digest, ReceiptId, Refusal};
 use agentspine_model::{ModelClient, ModelError, Passed, Relayed, Sent};
 use hyper::header::LOCATION;
 use hyper::{HeaderMap, StatusCode};
+use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
@@ -34,6 +35,8 @@ pub(crate) struct House {
 
 /// How often the daemon looks for what may be removed.
 const TIDY_EVERY: Duration = Duration::from_hours(24);
+/// From this size on, reading a body takes as long as other requests may not wait.
+const ASIDE_BYTES: usize = 512 * 1024;
 /// What a client reads that speaks a dialect its workspace has no server for.
 const NO_UPSTREAM: &str =
     "this workspace sends nothing in this API's dialect: start the client with agentspine run";
@@ -51,8 +54,11 @@ impl Behind for Arc<House> {
 
     async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
         let Inbound { path, query, headers, body } = inbound;
+        let size = body.len();
         let source = Source { client: workspace.binding.host, path, headers: headers.clone() };
-        let asked = match read::read(source.client, path, &headers, body) {
+        let read = || read::read(source.client, path, &headers, body);
+        let read = if size < ASIDE_BYTES { read() } else { block_in_place(read) };
+        let asked = match read {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };

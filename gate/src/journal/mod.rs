@@ -52,7 +52,7 @@ pub const BUSY_MS: u32 = 5_000;
 /// Largest journal, pages of 4 KiB: 4 GiB.
 pub const PAGES_MAX: u32 = 1024 * 1024;
 /// Most incident rows kept for one receipt; a loop of second attempts must not fill the disk.
-pub const INCIDENTS_PER_RECEIPT_MAX: i64 = 16;
+pub const INCIDENTS_PER_RECEIPT_MAX: usize = 16;
 
 /// Stands in every program that can reach [`Vault::consume_by_test_door`], for tests to look for.
 #[cfg(feature = "test-door")]

@@ -55,8 +55,10 @@ struct Standing {
     current: bool,
     /// Some row spent it.
     consumed: bool,
-    /// Some row gave it up.
+    /// Some row gave it up, or tells of a second attempt.
     void: bool,
+    /// Rows of the latter kind.
+    refused: usize,
 }
 
 impl Vault {
@@ -73,37 +75,25 @@ impl Vault {
     /// an unknown one, `mac` where its signature does not hold under the current key. An error of the whole means that
     /// none counts as spent.
     pub(crate) fn consume_all(&mut self, group: &[Consumption<'_>]) -> Result<Vec<Spent>, Refusal> {
-        let known = |spent: &Consumption<'_>| self.well_known_spent(spent.receipt);
-        let known = group.iter().map(known).collect::<Result<Vec<bool>, _>>()?;
-        if known.iter().all(|known| *known) {
-            return Ok(group.iter().map(|_| Err(fault::consumed())).collect());
+        if group.is_empty() {
+            return Ok(Vec::new());
         }
-        let done = self.write(Durability::Now, |pen| pen.spend_all(group, &known))?;
+        let done = self.write(Durability::Now, |pen| pen.spend_all(group))?;
         if done.iter().any(Result::is_ok) {
             self.raise()?;
         }
         Ok(done)
     }
-
-    /// Whether a consumption and enough second attempts are recorded: refused without a lock, as nothing undoes it.
-    fn well_known_spent(&self, receipt: ReceiptId) -> Result<bool, Refusal> {
-        let counted = self.conn.prepare_cached(
-            "SELECT coalesce(sum(kind = 'refused'), 0) >= ?2 AND sum(kind = 'consumed') > 0 FROM rows WHERE receipt = ?1",
-        );
-        let known: Result<Option<bool>, _> = counted
-            .and_then(|mut ask| ask.query_row((receipt.0, INCIDENTS_PER_RECEIPT_MAX), |row| row.get(0)));
-        known.map(|known| known == Some(true)).map_err(|e| fault::sql(&e))
-    }
 }
 
 impl Pen<'_> {
-    fn spend_all(&mut self, group: &[Consumption<'_>], known: &[bool]) -> Result<Vec<Spent>, Refusal> {
+    fn spend_all(&mut self, group: &[Consumption<'_>]) -> Result<Vec<Spent>, Refusal> {
         let mut standings = self.standings(group)?;
-        let mut spend = |(spent, known): (&Consumption<'_>, &bool)| {
+        let spend = |spent: &Consumption<'_>| {
             let standing = standings.entry(spent.receipt).or_default();
-            if *known { Ok(Err(fault::consumed())) } else { self.spend(spent, standing) }
+            self.spend(spent, standing)
         };
-        group.iter().zip(known).map(&mut spend).collect()
+        group.iter().map(spend).collect()
     }
 
     /// What the chain says of each receipt. Walked by sequence and not by index: a damaged index must not hide a
@@ -126,7 +116,11 @@ impl Pen<'_> {
                     standing.current = self.current_signature(row.envelope()?.body.get(), row.receipt);
                 }
                 RowKind::Consumed => standing.consumed = true,
-                RowKind::Void | RowKind::Refused => standing.void = true,
+                RowKind::Void => standing.void = true,
+                RowKind::Refused => {
+                    standing.void = true;
+                    standing.refused += 1;
+                }
                 RowKind::Outcome | RowKind::Key | RowKind::Checkpoint => {}
             }
             Ok(())
@@ -139,14 +133,16 @@ impl Pen<'_> {
         let receipt = Some(spent.receipt);
         let refusal = match standing {
             Standing { issued: false, .. } => fault::unknown(),
+            Standing { consumed: true, refused: INCIDENTS_PER_RECEIPT_MAX.., .. } => fault::consumed(),
             Standing { consumed: true, .. } => {
+                standing.refused += 1;
                 let incident = json!({ "incident": "second-consumption" });
                 self.push_value(RowKind::Refused, receipt, &incident)?;
                 fault::consumed()
             }
             Standing { void: true, .. } => fault::void(),
             Standing { current: false, .. } => fault::foreign_key(),
-            Standing { issued: true, current: true, consumed: false, void: false } => {
+            Standing { issued: true, current: true, consumed: false, void: false, .. } => {
                 let digest = delivery_digest(spent.host, spent.session, spent.delivery);
                 match (self.is_delivered(digest)?, canonical(spent.body)) {
                     (true, _) => fault::replay(),
