@@ -13,6 +13,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +37,10 @@ pub(crate) const DRAFT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub(crate) const SPAN_UNUSED_MS_MAX: i64 = 30 * DAY_MS;
 /// How often the use of a session's spans is written down.
 const DAY_MS: i64 = 24 * 3600 * 1000;
+/// How long it is not looked whether that is due: the look reads every text of the session.
+const TOUCHED_MS: i64 = 3600 * 1000;
+/// Sessions that this is known of.
+const TOUCHED_MAX: usize = 1024;
 /// Most events in one append.
 pub(crate) const APPEND_EVENTS_MAX: usize = 256;
 
@@ -80,6 +85,15 @@ pub(crate) struct Session {
     pub instruction_host: InstructionHost,
     /// Title, if one was given.
     pub title: Option<String>,
+}
+
+/// Whether the use of a session's spans may have to be written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    /// It may.
+    Due,
+    /// It was a while ago.
+    Done,
 }
 
 /// When a write is durable.
@@ -134,14 +148,17 @@ pub(crate) struct Kept<'a> {
     pub span: Option<&'a Span>,
 }
 
-/// The store, and what its connection is set to.
-pub(crate) struct Conversations(Connection, Place, Option<Durability>);
+/// When this process last saw to it that the use of a session's spans is written down, wall milliseconds.
+type Touched = HashMap<Id, i64>;
+
+/// The store, what its connection is set to, and whose spans are written down as used.
+pub(crate) struct Conversations(Connection, Place, Option<Durability>, Touched);
 
 impl Conversations {
     /// Opens or creates the file, 0600, in an existing private directory.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let connection = schema::open(path)?;
-        Ok(Self(connection, Place::of(path)?, None))
+        Ok(Self(connection, Place::of(path)?, None, Touched::new()))
     }
 
     /// Starts a session.
@@ -175,17 +192,33 @@ impl Conversations {
         if events.len() > APPEND_EVENTS_MAX {
             return Err(ConversationsError::TooLarge { what: "append", limit: APPEND_EVENTS_MAX });
         }
-        self.write_as(durability, |tx| rows::append(tx, session, events, spans))
+        let touch = self.touch(session, events.last());
+        self.write_as(durability, |tx| rows::append(tx, session, events, spans, touch))
+    }
+
+    /// Whether it is time to look if the use of a session's spans was written down.
+    fn touch(&mut self, session: &Id, newest: Option<&NewEvent>) -> Touch {
+        let at = newest.map_or(0, |event| event.at);
+        if self.3.get(session).is_some_and(|touched| (0..TOUCHED_MS).contains(&at.saturating_sub(*touched))) {
+            return Touch::Done;
+        }
+        if self.3.len() >= TOUCHED_MAX {
+            self.3.clear();
+        }
+        self.3.insert(session.clone(), at);
+        Touch::Due
     }
 
     /// Appends what several calls keep, durable with one commit when it returns; the answers in their order. What cannot
     /// be kept fails no other.
     pub(crate) fn append_each(&mut self, calls: &[Kept<'_>]) -> Vec<Result<()>> {
+        let touches: Vec<Touch> =
+            calls.iter().map(|call| self.touch(call.session, Some(&call.event))).collect();
         let together = |tx: &Connection| {
-            let append = |call: &Kept<'_>| {
-                rows::append(tx, call.session, std::slice::from_ref(&call.event), call.span).map(drop)
+            let append = |(Kept { session, event, span }, touch): (&Kept<'_>, &Touch)| {
+                rows::append(tx, session, std::slice::from_ref(event), *span, *touch).map(drop)
             };
-            calls.iter().try_for_each(append)
+            calls.iter().zip(&touches).try_for_each(append)
         };
         let done = if calls.is_empty() { Ok(()) } else { self.write(together) };
         match done {
@@ -221,14 +254,16 @@ impl Conversations {
 
     /// The spans of a session, in the order they were injected.
     pub(crate) fn spans(&self, session: &Id) -> Result<Vec<Span>> {
-        let sql = "SELECT place, receipt_id, text FROM span WHERE session_id = ?1 ORDER BY rowid";
+        // Put in order here: SQLite would copy every text into a sorter.
+        let sql = "SELECT place, receipt_id, text, rowid FROM span WHERE session_id = ?1";
         let mut statement = self.0.prepare_cached(sql)?;
         let mut found = statement.query([session.as_str()])?;
         let mut spans = Vec::new();
         while let Some(row) = found.next()? {
-            spans.push(rows::span(row)?);
+            spans.push((row.get::<_, i64>(3)?, rows::span(row)?));
         }
-        Ok(spans)
+        spans.sort_unstable_by_key(|(order, _)| *order);
+        Ok(spans.into_iter().map(|(_, span)| span).collect())
     }
 
     /// Takes the spans of another conversation along into this one, durable when it returns.

@@ -243,7 +243,7 @@ pub(crate) fn budget(plan: &Plan, documents: &[BoundDocument]) -> Result<BoundBu
         "standard".to_owned()
     };
     let overflow_bytes = used_bytes.saturating_sub(standard_bytes);
-    Ok(BoundBudget { mode, standard_bytes, hard_limit_bytes, used_bytes, overflow_bytes })
+    Ok(BoundBudget { hard_limit_bytes, mode, overflow_bytes, standard_bytes, used_bytes })
 }
 
 fn additions<'a>(

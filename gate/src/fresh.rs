@@ -20,7 +20,7 @@ pub struct Fresh {
     policy: Option<Result<Arc<Policy>, Refusal>>,
     snapshots: Vec<(Where, Result<Arc<Snapshot>, Refusal>)>,
     remembered: Option<Result<u64, Refusal>>,
-    rules: Vec<(Whose, Result<Arc<Vec<Active>>, Refusal>)>,
+    rules: Vec<(Whose, Rules)>,
 }
 
 /// What a snapshot depends on, beside the files.
@@ -31,6 +31,8 @@ pub(crate) struct Where {
     pub(crate) cwd: PathBuf,
     pub(crate) links: Vec<PathBuf>,
 }
+
+type Rules = Result<Arc<Vec<Active>>, Refusal>;
 
 /// Whom rules apply to: user, tenant, project, group, task.
 pub(crate) type Whose = (Id, Id, Id, Option<Id>, Option<Id>);
@@ -63,7 +65,7 @@ impl Fresh {
         &mut self,
         whose: Whose,
         read: impl FnOnce(&Whose) -> Result<Vec<Active>, Refusal>,
-    ) -> Result<Arc<Vec<Active>>, Refusal> {
+    ) -> Rules {
         if let Some((_, found)) = self.rules.iter().find(|(known, _)| *known == whose) {
             return found.clone();
         }

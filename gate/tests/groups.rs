@@ -87,8 +87,8 @@ fn a_call_that_is_refused_fails_no_other_of_its_group_and_leaves_nothing_spent()
             Ok(ids[4])
         ]
     );
-    use ReceiptState::{Refused, SpentOutcomeUnknown};
-    let expected = [SpentOutcomeUnknown, Refused, Refused, Refused, SpentOutcomeUnknown];
+    let (spent, refused) = (ReceiptState::SpentOutcomeUnknown, ReceiptState::Refused);
+    let expected = [spent, refused, refused, refused, spent];
     assert_eq!(states(&mut desk.gate, &ids), expected);
     let report = desk.gate.vault().verify_chain().unwrap();
     assert_eq!((report.ok, report.consumed), (true, 2));

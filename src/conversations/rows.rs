@@ -7,7 +7,9 @@ use agentspine_gate::turn::{Host, InstructionHost};
 use agentspine_gate::{Digest, Id, ReceiptId};
 use rusqlite::{Connection, Row, params};
 
-use super::{ConversationsError, DAY_MS, EVENT_BYTES_MAX, Event, EventKind, NewEvent, Result, Session};
+use super::{
+    ConversationsError, DAY_MS, EVENT_BYTES_MAX, Event, EventKind, NewEvent, Result, Session, Touch,
+};
 
 /// Every session with its last event. A subquery, so that conditions may name the computed columns.
 pub(super) const SESSIONS: &str = "SELECT * FROM (SELECT id, created_at, project_id, cwd, host, instruction_host, \
@@ -21,6 +23,7 @@ pub(super) fn append<'a>(
     session: &Id,
     events: &[NewEvent],
     spans: impl IntoIterator<Item = &'a Span>,
+    touch: Touch,
 ) -> Result<u64> {
     let mut seq = last_seq(tx, session)?;
     for event in events {
@@ -28,7 +31,9 @@ pub(super) fn append<'a>(
         insert_event(tx, session, seq, event)?;
     }
     let at = events.last().map_or(0, |event| event.at);
-    touch_spans(tx, session, at, at.saturating_sub(DAY_MS))?;
+    if touch == Touch::Due {
+        touch_spans(tx, session, at, at.saturating_sub(DAY_MS))?;
+    }
     spans.into_iter().try_for_each(|span| insert_span(tx, session, span, at))?;
     Ok(seq)
 }

@@ -46,13 +46,23 @@ impl SpentRow {
 /// What became of one receipt of a group, or why it was not spent.
 type Spent = Result<SpentRow, Refusal>;
 
+/// What an issued row says.
+#[derive(Clone, Copy, Default)]
+enum Issue {
+    /// There is none.
+    #[default]
+    Unknown,
+    /// Its signature does not hold under the current key.
+    Foreign,
+    /// It does.
+    Current,
+}
+
 /// What the rows say of a receipt.
 #[derive(Default)]
 struct Standing {
     /// Its issued row.
-    issued: bool,
-    /// Its signature holds under the current key.
-    current: bool,
+    issue: Issue,
     /// Some row spent it.
     consumed: bool,
     /// Some row gave it up, or tells of a second attempt.
@@ -112,8 +122,8 @@ impl Pen<'_> {
             let Some(standing) = row.receipt.and_then(|id| found.get_mut(&id)) else { return Ok(()) };
             match row.kind {
                 RowKind::Issued => {
-                    standing.issued = true;
-                    standing.current = self.current_signature(row.envelope()?.body.get(), row.receipt);
+                    let current = self.current_signature(row.envelope()?.body.get(), row.receipt);
+                    standing.issue = if current { Issue::Current } else { Issue::Foreign };
                 }
                 RowKind::Consumed => standing.consumed = true,
                 RowKind::Void => standing.void = true,
@@ -132,7 +142,7 @@ impl Pen<'_> {
     fn spend(&mut self, spent: &Consumption<'_>, standing: &mut Standing) -> Result<Spent, Refusal> {
         let receipt = Some(spent.receipt);
         let refusal = match standing {
-            Standing { issued: false, .. } => fault::unknown(),
+            Standing { issue: Issue::Unknown, .. } => fault::unknown(),
             Standing { consumed: true, refused: INCIDENTS_PER_RECEIPT_MAX.., .. } => fault::consumed(),
             Standing { consumed: true, .. } => {
                 standing.refused += 1;
@@ -141,8 +151,8 @@ impl Pen<'_> {
                 fault::consumed()
             }
             Standing { void: true, .. } => fault::void(),
-            Standing { current: false, .. } => fault::foreign_key(),
-            Standing { issued: true, current: true, consumed: false, void: false, .. } => {
+            Standing { issue: Issue::Foreign, .. } => fault::foreign_key(),
+            Standing { issue: Issue::Current, consumed: false, void: false, .. } => {
                 let digest = delivery_digest(spent.host, spent.session, spent.delivery);
                 match (self.is_delivered(digest)?, canonical(spent.body)) {
                     (true, _) => fault::replay(),
