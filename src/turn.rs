@@ -97,7 +97,7 @@ pub(crate) async fn walk(
                 tell(Seen::Files(snapshot));
                 tell(Seen::Recall(Vec::new()));
             }
-            return done;
+            return *done;
         }
     };
 
@@ -108,7 +108,7 @@ pub(crate) async fn walk(
     tell(Seen::Recall(heard.map(|(required, outcome)| Heard { required, outcome }).collect()));
 
     match rooms.desk.walk(Step::Finish(planned, outcomes), cancel).await {
-        Came::Over { done, .. } => done,
+        Came::Over { done, .. } => *done,
         // Nobody is asked twice.
         Came::Asking(_) => Err(Stopped::Cancelled),
     }

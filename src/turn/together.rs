@@ -18,10 +18,13 @@ use crate::chat::log::LogEvent;
 use crate::conversations::Kept;
 use crate::desk::{self, Drawer};
 
+/// Puts a call together at the desk.
+type Make = Box<dyn FnOnce(&mut Drawer) -> Result<Call, Refusal> + Send>;
+
 /// What a call wants of the desk.
 pub(crate) enum Step {
     /// To be put together, bound and planned; to the end where nobody is to be asked.
-    Begin(Box<dyn FnOnce(&mut Drawer) -> Result<Call, Refusal> + Send>),
+    Begin(Make),
     /// The rest, with what the providers said.
     Finish(Box<Planned>, Vec<Outcome>),
 }
@@ -41,14 +44,14 @@ pub(crate) enum Came {
         /// The files, where they were read in this visit.
         seen: Option<Arc<Snapshot>>,
         /// What came of it.
-        done: Result<Passed, Stopped>,
+        done: Box<Result<Passed, Stopped>>,
     },
 }
 
 impl Came {
     /// Stopped before any file was read.
     pub(crate) fn stopped(why: impl Into<Stopped>) -> Self {
-        Self::Over { seen: None, done: Err(why.into()) }
+        Self::Over { seen: None, done: Box::new(Err(why.into())) }
     }
 }
 
@@ -87,10 +90,9 @@ struct Exit {
 impl Exit {
     /// Tells the end. A call that passed and that nobody waits for any more is given back: it will not be sent.
     fn leave(self, done: Result<Passed, Stopped>) -> Option<ReceiptId> {
-        match self.answer.send(Came::Over { seen: self.seen, done }) {
-            Err(Came::Over { done: Ok(passed), .. }) => Some(passed.claims.id),
-            Ok(()) | Err(_) => None,
-        }
+        let came = self.answer.send(Came::Over { seen: self.seen, done: Box::new(done) });
+        let Err(Came::Over { done, .. }) = came else { return None };
+        done.ok().map(|passed| passed.claims.id)
     }
 
     /// Goes on, or is told why not.
