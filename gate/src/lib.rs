@@ -48,6 +48,8 @@
 //! * `held` (what earlier spans hold), `select` (what is cut), `brief` (the frames), [`span`] (where text stands),
 //!   [`compose`] (all of that put together).
 //! * [`receipt`]: claims, canonical form, keyring, typestate. [`journal`]: rows, chain, anchor. `recheck`: what changed.
+//!   `group`: issue and consumption of several calls at once; `fresh`: what they read together; `kept`: claims that are
+//!   asked for again; [`body`]: bytes with their digest; [`tx`]: transactions.
 //! * [`failure`]: the closed table of codes. [`state_dir`] and [`private`]: files of our own. [`seams`]: time, randomness
 //!   and other people's files as parameters; [`os_fs`] is the real one of the last.
 //!

@@ -5,8 +5,8 @@
 //! `follow` the same while others write, `spend` consumption, `upkeep` verification, pruning and key rotation, `care` check, `reset` starting
 //! anew.
 //!
-//! Invariants: a consumption is committed with a flush, then the anchor is raised with a flush, and only then is it
-//! returned. Each write first checks that the chain continues from the anchor and from what this handle saw before. A
+//! Invariants: a consumption, alone or with others, is committed with a flush, then the anchor is raised with a flush, and
+//! only then is it returned. Each write first checks that the chain continues from the anchor and from what this handle saw before. A
 //! failed write ends the handle. Nothing is ever repaired, rotated or made anew by itself. Any number of processes may
 //! write at once: the head is read inside the immediate transaction that appends to it.
 //!
