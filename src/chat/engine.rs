@@ -271,11 +271,11 @@ impl Engine {
         };
         let session = self.binding.scope.session_id.clone();
         let draft = agentspine_model::draft(&self.target, &conversation, session.as_str());
-        let request = self.request(prompt, step, Digest::of(&draft.body))?;
+        let request = self.request(prompt, step, draft.body.digest())?;
         self.begin().await?;
         let call = Call { request, draft, event: Box::new(step.event(prompt)) };
         let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });
-        let passed = turn::walk(&self.rooms, call, &tell, cancel).await?;
+        let passed = turn::walk(&self.rooms, move |_| Ok(call), &tell, cancel).await?;
 
         self.events.push(step.event(prompt)(passed.claims.id));
         if passed.claims.kind == CallKind::Turn {
