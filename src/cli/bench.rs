@@ -101,7 +101,7 @@ impl Bench<'_> {
             (None, None) => {
                 match report.output() {
                     Output::Json => {
-                        report.json(&json!({ "schema": SCHEMA, "skipped": "no set in this folder" }))
+                        report.json(&json!({ "schema": SCHEMA, "skipped": "no set in this folder" }));
                     }
                     Output::People => report.line(
                         "skipped: this folder has no records.jsonl or memories.jsonl with queries.jsonl",
