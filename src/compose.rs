@@ -8,9 +8,9 @@ use std::time::Duration;
 use agentspine_gate::seams::Seams;
 use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::{Gate, Refusal};
-use agentspine_memory::Ledger;
+use agentspine_memory::{Actor, Capability, Grants, Ledger};
 use agentspine_model::{HttpConfig, ModelClient, Url};
-use agentspine_recall::{Commands, Providers, Supervisor};
+use agentspine_recall::{Commands, Providers, Recall, Supervisor};
 
 use crate::config::{Config, Secret};
 use crate::conversations::Conversations;
@@ -29,6 +29,7 @@ pub(crate) struct Opening {
     state: PathBuf,
     project: Option<PathBuf>,
     commands: Commands,
+    memory: Grants,
     seams: Seams,
 }
 
@@ -42,20 +43,22 @@ pub(crate) fn opening(config: &Config, cwd: &Path) -> Opening {
         credentials: Arc::new(move |name| environment.get(name).map(ToOwned::to_owned)),
     };
     let seams = system::seams();
-    Opening { state: config.state_dir.clone(), project: config.project_root(cwd), commands, seams }
+    let memory = config.memory.authorization.grants(Actor::Model);
+    Opening { state: config.state_dir.clone(), project: config.project_root(cwd), commands, memory, seams }
 }
 
 impl Opening {
     /// Opens them: the desk's thread opens gate and conversation store.
     pub(crate) fn rooms(self) -> Result<Arc<Rooms>, Failure> {
-        let Self { state, project, commands, seams } = self;
+        let Self { state, project, commands, memory, seams } = self;
         let dir = StateDir::open(state, project.as_deref())?;
         // A ledger that cannot be opened fails its provider, which is optional unless the policy says otherwise.
         let ledger = Ledger::open(&dir.memory_db()).ok().map(|ledger| Arc::new(Mutex::new(ledger)));
         let desk = Desk::start(move || drawer(dir, seams)).map_err(|error| {
             Failure::other(format!("No thread for the gate: {error}"), "Check the process limits: ulimit -u")
         })?;
-        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, commands } }))
+        let recall = if memory.allows(Capability::Recall) { Recall::On } else { Recall::Off };
+        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, recall, commands }, memory }))
     }
 }
 

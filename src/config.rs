@@ -5,6 +5,7 @@
 //! project settings, so a cloned repository configures nothing.
 
 mod file;
+mod memory;
 mod paths;
 mod proxy;
 mod secret;
@@ -19,6 +20,7 @@ use agentspine_gate::Id;
 use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::turn::{Identity, InstructionHost};
 
+pub(crate) use memory::MemorySettings;
 pub(crate) use proxy::ProxySettings;
 pub(crate) use secret::Secret;
 
@@ -133,6 +135,8 @@ pub(crate) struct Config {
     pub http: Http,
     /// The proxy: where it listens, where it sends on to.
     pub proxy: ProxySettings,
+    /// Who may do what with memories.
+    pub memory: MemorySettings,
     /// Terminal.
     pub ui: Ui,
     /// The state directory, absolute; not yet opened or checked.
@@ -171,6 +175,7 @@ impl Config {
                 allow_plain: file.http.allow_plain,
             },
             proxy,
+            memory: MemorySettings::of(file.memory),
             ui: ui(flags, &environment, file.ui.ascii),
             state_dir: paths::state_dir(&environment, &home)?,
             file: path,

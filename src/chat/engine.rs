@@ -263,15 +263,19 @@ impl Engine {
         cancel: &Cancel,
     ) -> Result<Passed, Stopped> {
         let messages = log::messages(&self.events, step.message(prompt));
-        let conversation =
-            Conversation { system: SYSTEM, messages, tools: tools::specs(), max_tokens: ANSWER_TOKENS_MAX };
+        let conversation = Conversation {
+            system: SYSTEM,
+            messages,
+            tools: tools::specs(&self.rooms.memory),
+            max_tokens: ANSWER_TOKENS_MAX,
+        };
         let session = self.binding.scope.session_id.clone();
         let draft = agentspine_model::draft(&self.target, &conversation, session.as_str());
-        let request = self.request(prompt, step, Digest::of(&draft.body))?;
+        let request = self.request(prompt, step, draft.body.digest())?;
         self.begin().await?;
         let call = Call { request, draft, event: Box::new(step.event(prompt)) };
         let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });
-        let passed = turn::walk(&self.rooms, call, &tell, cancel).await?;
+        let passed = turn::walk(&self.rooms, move |_| Ok(call), &tell, cancel).await?;
 
         self.events.push(step.event(prompt)(passed.claims.id));
         if passed.claims.kind == CallKind::Turn {
@@ -420,7 +424,7 @@ impl Engine {
         let mut results = Vec::new();
         for call in calls {
             say(out, ChatEvent::ToolUse { name: call.name.clone(), query: call.query() });
-            let (result, line) = tools::run(&self.rooms.providers, &self.binding, &call, budget).await;
+            let (result, line) = tools::run(&self.rooms, &self.binding, &call, budget).await;
             say(out, ChatEvent::ToolResult { ok: !result.is_error, line });
             results.push(result);
         }

@@ -19,7 +19,7 @@ const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 const WORLD_WRITABLE: u32 = 0o002;
 
 /// The whole file. Every key is optional; an unknown one is an error.
-#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ConfigFile {
     pub identity: IdentityTable,
@@ -29,6 +29,8 @@ pub(super) struct ConfigFile {
     pub http: HttpTable,
     pub proxy: ProxyTable,
     pub ui: UiTable,
+    /// Read apart: what is wrong in it disables memory and nothing else.
+    pub memory: Option<toml::Value>,
 }
 
 /// `[identity]`.

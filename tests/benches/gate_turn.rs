@@ -24,7 +24,7 @@ use agentspine_gate::seams::{Clock, Rng, Seams};
 use agentspine_gate::span::{Draft, Span};
 use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::turn::{CallKind, Host, Identity, Injection, InstructionHost, Scope, TurnRequest};
-use agentspine_gate::{CallOutcome, Digest, Gate, Id, admit};
+use agentspine_gate::{CallOutcome, Digest, Fresh, Gate, Id, admit};
 use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Provenance, Trust};
 use agentspine_model::{AssistantBlock, Conversation, Message, ModelSpec, Target};
 use agentspine_recall::{Commands, Providers, Supervisor, cancellation};
@@ -267,7 +267,11 @@ const STEPS: [&str; 5] =
 fn library_turns(machine: &Machine, turns_per_session: usize) -> [Spread; 7] {
     let mut gate = Gate::open(machine.state(), seams()).unwrap();
     let ledger = Ledger::open(&machine.state().memory_db()).unwrap();
-    let providers = Providers { ledger: Some(Arc::new(Mutex::new(ledger))), commands: no_commands(machine) };
+    let providers = Providers {
+        ledger: Some(Arc::new(Mutex::new(ledger))),
+        recall: agentspine_recall::Recall::On,
+        commands: no_commands(machine),
+    };
     let store = store(&machine.home.join(format!("kept-{turns_per_session}.sqlite")));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let target = ModelSpec::demo().target(None);
@@ -292,7 +296,7 @@ fn library_turns(machine: &Machine, turns_per_session: usize) -> [Spread; 7] {
 
         let (wall, mut cpu) = (Instant::now(), vec![cpu_time()]);
         let bound = gate.bind(request.clone()).unwrap();
-        let plan = gate.plan(bound).unwrap();
+        let plan = gate.plan(bound, &mut Fresh::default()).unwrap();
         cpu.push(cpu_time());
         let (_canceller, cancelled) = cancellation();
         let outcomes =

@@ -14,6 +14,8 @@ pub const RECORDS_MAX: usize = 1000;
 /// Columns of `memory_record r` that [`Entry::read`] reads, in its order.
 pub(crate) const COLUMNS: &str = "r.memory_id, r.revision, r.kind, r.trust, r.title, r.summary, r.source, r.created_at, \
                                   r.tags, r.subject";
+/// How many those are.
+pub(crate) const COLUMNS_LEN: usize = 10;
 
 /// A memory.
 #[derive(Clone, PartialEq)]

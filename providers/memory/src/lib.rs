@@ -10,6 +10,9 @@
 //! * [`search`]: full-text recall over the whole scope, with the reason for every entry;
 //! * `words`: how text becomes index terms (folding, identifiers, stems, CJK bigrams);
 //! * `index`: what the full-text index holds of a record;
+//! * [`tools`]: the six memory tools, one door for chat, command line and MCP;
+//! * [`import`] and [`export`]: taking memories in and along;
+//! * [`authorize`]: who may do what, granted by local configuration alone;
 //! * `schema`: migrations.
 //!
 //! Invariants: the scope is a range of row numbers, so a query cannot see a row of another scope; the full-text index
@@ -36,12 +39,15 @@
 //! # }
 //! ```
 
+pub mod authorize;
 mod cleanup;
 pub mod cursor;
 mod dispatch;
 pub mod entry;
 pub mod erase;
+pub mod export;
 pub mod forget;
+pub mod import;
 mod index;
 pub mod ledger;
 pub mod measure;
@@ -61,8 +67,10 @@ pub mod search;
 mod settle;
 pub mod status;
 mod text;
+pub mod tools;
 mod words;
 
+pub use authorize::{Actor, Authorization, Capability, Grants, NotGranted, Preset};
 pub use cursor::SessionCursor;
 pub use entry::Entry;
 pub use forget::{Cleanup, Forgotten};
@@ -77,3 +85,4 @@ pub use relation::{Predicate, Related, Relation};
 pub use remember::{RememberError, Remembered, Settled};
 pub use search::{LeftOut, Recall, Recalled, SearchResult, Why};
 pub use status::{IndexState, Status};
+pub use tools::{ToolAnswer, Tools};
