@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::support::{Home, Run};
 
-const COMMANDS: [&[&str]; 22] = [
+const COMMANDS: [&[&str]; 23] = [
     &["chat"],
     &["run"],
     &["env"],
@@ -28,6 +28,7 @@ const COMMANDS: [&[&str]; 22] = [
     &["state", "reset"],
     &["sessions", "list"],
     &["doctor"],
+    &["bench", "recall"],
 ];
 
 #[test]

@@ -8,6 +8,7 @@
 mod api;
 
 mod again;
+mod bench;
 mod canaries;
 mod chat_faults;
 mod chat_http;

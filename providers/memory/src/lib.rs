@@ -7,9 +7,9 @@
 //!   `dispatch`, `cleanup`, `settle`: one memory's way there and back; [`retry`]: open work, claims, dead letters;
 //!   [`reconcile`]: everything that is due;
 //! * [`forget`], [`erase`], [`retention`]: the tombstone, the bytes, the metadata that is left;
-//! * [`search`]: full-text recall over the whole scope, with the reason for every entry;
+//! * [`search`]: full-text recall over the whole scope, with the ranking formula, and the reason for every entry;
 //! * `words`: how text becomes index terms (folding, identifiers, stems, CJK bigrams);
-//! * `index`: what the full-text index holds of a record;
+//! * `index`: the inverted index beside the records, and why it is our own; [`measure`]: how good and how fast recall is;
 //! * [`tools`]: the six memory tools, one door for chat, command line and MCP;
 //! * [`import`] and [`export`]: taking memories in and along;
 //! * [`authorize`]: who may do what, granted by local configuration alone;
@@ -17,7 +17,7 @@
 //!
 //! Invariants: the scope is a range of row numbers, so a query cannot see a row of another scope; the full-text index
 //! changes in the transaction that changes the record; text is redacted and screened before anything is hashed or
-//! stored; query text never reaches the FTS5 query parser. Only an applied record is ever returned, and from its tombstone
+//! stored; query text reaches no query parser, only values that SQL is given. Only an applied record is ever returned, and from its tombstone
 //! on none. No call of a projection is made inside a transaction, and none is believed before its key was read back. One
 //! operation makes one record, however often and by whom it is delivered. The ledger holds no rules: those are
 //! Must-Remember entries of the gate. This crate knows nothing of processes, network, clocks or configuration.

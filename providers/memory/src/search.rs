@@ -16,7 +16,7 @@
 //! what a person said explicitly has none.
 //!
 //! * `ask`: the prompt as words with the terms each of them stands for;
-//! * `board`: the score of every memory;
+//! * `board`: the best memories for these words; `tally`: the score of each;
 //! * `span`: a scope's rows and statistics;
 //! * `choose`: which of the best are recalled, and why others are left out.
 
@@ -24,6 +24,7 @@ mod ask;
 mod board;
 mod choose;
 mod span;
+mod tally;
 
 use rusqlite::Connection;
 

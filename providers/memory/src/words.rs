@@ -1,8 +1,11 @@
 //! How text becomes index terms, the same way when a memory is stored and when a prompt asks.
 //!
 //! Fold (NFKC, accents and invisible characters off) → runs of letters and digits → identifiers whole *and* in parts
-//! (`parse_config`, `HttpClient`), CJK runs as bigrams → lower case → English and German stem. A term holds letters and
-//! digits only, so nothing in it can be FTS5 syntax.
+//! (`parse_config`, `HttpClient`), CJK runs as bigrams → lower case → English and German stem, irregular forms by their
+//! base. A term of a word holds letters and digits only; other terms begin with a sign, so that none is taken for a word.
+//!
+//! Tried and left out: a list of 130 fields of meaning in three languages (`retry, again, wiederholen, 重试`). It found no
+//! prompt that shares no word with its memory, and cost 2 points of R@5: that is the dense arm's part.
 
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 

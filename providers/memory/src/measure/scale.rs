@@ -21,6 +21,8 @@ const MEMORY_WORDS: u32 = 24;
 const QUESTION_WORDS: u32 = 9;
 /// Different words there are; some are frequent and most are rare, as in a language.
 const VOCABULARY: u32 = 30_000;
+/// How many of them nobody would ask for.
+const FREQUENT: u32 = 30;
 
 /// One line of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +113,8 @@ fn memory(dice: &mut Dice, n: u32) -> Result<NewMemory, MeasureError> {
     })
 }
 
-/// Words by Zipf's law: the k-th is about k times as rare as the first.
+/// Words by Zipf's law, the k-th about k times as rare as the first; the most frequent ones, which in a language are stop
+/// words, are left out.
 fn text(dice: &mut Dice, words: u32) -> String {
     let words: Vec<String> = (0..words).map(|_| word(dice.zipf())).collect();
     words.join(" ")
@@ -145,8 +148,8 @@ impl Dice {
 
     fn zipf(&mut self) -> u32 {
         let share = f64::from(u32::try_from(self.next() >> 32).unwrap_or(0)) / f64::from(u32::MAX);
-        let rank = f64::from(VOCABULARY).powf(share);
-        // Between 1 and the vocabulary.
+        let rank = f64::from(FREQUENT) * (f64::from(VOCABULARY) / f64::from(FREQUENT)).powf(share);
+        // Between the two.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let rank = rank as u32;
         rank

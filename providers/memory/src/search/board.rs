@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::ask::{Asked, ask};
 use super::float;
 use super::span::Span;
-use crate::index::{self, Field, Fields, Posting, Slots};
+use super::tally::Tally;
+use crate::index::{self, Posting, Slots};
 use crate::ledger::{Reading, StoreError};
 
 /// Most words of one query that are scored; the rarest in the scope are kept.
@@ -14,17 +15,6 @@ const WORDS_MAX: usize = 32;
 const COVERED_WORDS_MAX: f64 = 7.0;
 /// Records a scope is taken to have at least, so that in a new scope one common word is not a match.
 const SMOOTHING_RECORDS: f64 = 50.0;
-/// BM25: saturation of repeated words, and how much length counts.
-const K1: f32 = 0.9;
-const B: f32 = 0.3;
-/// Weights of the fields; the body has 1.
-const TITLE: f32 = 2.0;
-const TAGS: f32 = 1.5;
-const SUBJECT: f32 = 2.0;
-const DATE: f32 = 1.0;
-/// Weights of the text of neighbours: one and two before, one and two after.
-const BEFORE: [f32; 2] = [0.5, 0.25];
-const AFTER: [f32; 2] = [0.35, 0.2];
 
 /// A memory with a score.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +23,7 @@ pub(super) struct Hit {
     /// Score over what the prompt's words could give.
     pub(super) coverage: f64,
     /// Which words stand in the memory itself, the first in the lowest bit.
-    matched: u32,
+    pub(super) matched: u32,
 }
 
 impl Hit {
@@ -168,157 +158,4 @@ impl Reader<'_> {
         counted.sort_by_key(|(with, _)| if *with == 0 { usize::MAX } else { *with });
         Ok(counted.into_iter().take(WORDS_MAX).map(|(_, word)| word).collect())
     }
-}
-
-/// Scores while they are summed up, one word after the other. All lists have one place for each offset.
-struct Tally {
-    slots: Slots,
-    average_words: f32,
-    /// Of the word at hand: its weight in the text of each memory, and in subject and date.
-    text: Vec<f32>,
-    side: Vec<f32>,
-    /// Memories that have the word at hand, and those beside them.
-    seen: Vec<u32>,
-    reached: Vec<u32>,
-    is_reached: Vec<bool>,
-    /// Of all words: score and matched words.
-    score: Vec<f32>,
-    matched: Vec<u32>,
-}
-
-impl Tally {
-    fn new(slots: Slots, span: &Span) -> Self {
-        let places = usize::try_from(span.last).unwrap_or(0) + 1;
-        #[allow(clippy::cast_possible_truncation)] // an average needs no more digits
-        let average_words = span.average_words as f32;
-        Self {
-            slots,
-            average_words,
-            text: vec![0.0; places],
-            side: vec![0.0; places],
-            seen: Vec::new(),
-            reached: Vec::new(),
-            is_reached: vec![false; places],
-            score: vec![0.0; places],
-            matched: vec![0; places],
-        }
-    }
-
-    /// How many memories have the word at hand.
-    fn seen(&self) -> usize {
-        self.seen.len()
-    }
-
-    /// Takes the postings of one term of the word at hand. A memory counts a word once, by the best of its terms.
-    fn see(&mut self, postings: &[Posting], weight: f32) {
-        for Posting { offset, fields } in postings.iter().copied() {
-            let at = place(offset);
-            let (Some(text), Some(side)) = (self.text.get_mut(at), self.side.get_mut(at)) else { continue };
-            if *text == 0.0 && *side == 0.0 {
-                self.seen.push(offset);
-            }
-            *text = text.max(weight * in_text(fields));
-            *side = side.max(weight * beside_text(fields));
-        }
-    }
-
-    /// Adds the word at hand to the scores.
-    fn close(&mut self, idf: f64, bit: u32) {
-        self.reach();
-        #[allow(clippy::cast_possible_truncation)] // a weight needs no more digits
-        let idf = idf as f32;
-        for offset in std::mem::take(&mut self.reached) {
-            let times =
-                self.own(offset) + self.side.get(place(offset)).copied().unwrap_or(0.0) + self.around(offset);
-            if let Some(score) = self.score.get_mut(place(offset)) {
-                *score += idf * times * (K1 + 1.0) / (times + K1);
-            }
-            if let Some(is_reached) = self.is_reached.get_mut(place(offset)) {
-                *is_reached = false;
-            }
-        }
-        for offset in std::mem::take(&mut self.seen) {
-            let at = place(offset);
-            if let (Some(text), Some(side), Some(matched)) =
-                (self.text.get_mut(at), self.side.get_mut(at), self.matched.get_mut(at))
-            {
-                (*text, *side, *matched) = (0.0, 0.0, *matched | bit);
-            }
-        }
-    }
-
-    /// Lists the memories that have the word, and two to each side of those.
-    fn reach(&mut self) {
-        for at in 0..self.seen.len() {
-            let Some(offset) = self.seen.get(at).copied() else { break };
-            self.reach_one(offset);
-            // Subject and date are the memory's own: only its text says something about its neighbours.
-            if self.text.get(place(offset)).is_some_and(|text| *text > 0.0) {
-                for next in [|slot: index::Slot| slot.before, |slot: index::Slot| slot.after] {
-                    let near = next(self.slots.get(offset));
-                    self.reach_one(near);
-                    if near > 0 {
-                        self.reach_one(next(self.slots.get(near)));
-                    }
-                }
-            }
-        }
-    }
-
-    fn reach_one(&mut self, offset: u32) {
-        if let Some(is_reached) = self.is_reached.get_mut(place(offset))
-            && offset > 0
-            && !*is_reached
-        {
-            *is_reached = true;
-            self.reached.push(offset);
-        }
-    }
-
-    /// The word's weight in the memory's own text, by its length.
-    fn own(&self, offset: u32) -> f32 {
-        let text = self.text.get(place(offset)).copied().unwrap_or(0.0);
-        if text == 0.0 {
-            return 0.0;
-        }
-        text / (1.0 - B + B * f32::from(self.slots.get(offset).words) / self.average_words)
-    }
-
-    /// The word's weight in the neighbours' texts.
-    fn around(&self, offset: u32) -> f32 {
-        self.along(offset, BEFORE, |slot| slot.before) + self.along(offset, AFTER, |slot| slot.after)
-    }
-
-    fn along(&self, offset: u32, weights: [f32; 2], next: impl Fn(index::Slot) -> u32) -> f32 {
-        let (mut sum, mut at) = (0.0, offset);
-        for weight in weights {
-            at = next(self.slots.get(at));
-            if at == 0 {
-                break;
-            }
-            sum += weight * self.own(at);
-        }
-        sum
-    }
-
-    fn hits(self, possible: f64) -> Vec<Hit> {
-        let scored = (0u32..).zip(self.score).zip(self.matched).filter(|((_, score), _)| *score > 0.0);
-        let hit = |((offset, score), matched)| Hit { offset, coverage: f64::from(score) / possible, matched };
-        scored.map(hit).collect()
-    }
-}
-
-fn in_text(fields: Fields) -> f32 {
-    let tags = if fields.has(Field::Tags) { TAGS } else { 0.0 };
-    TITLE * f32::from(fields.title()) + f32::from(fields.body()) + tags
-}
-
-fn beside_text(fields: Fields) -> f32 {
-    let subject = if fields.has(Field::Subject) { SUBJECT } else { 0.0 };
-    let date = if fields.has(Field::Date) { DATE } else { 0.0 };
-    subject + date
-}
-
-fn place(offset: u32) -> usize {
-    usize::try_from(offset).unwrap_or(usize::MAX)
 }
