@@ -12,6 +12,7 @@ use agentspine_memory::Ledger;
 use agentspine_model::{HttpConfig, ModelClient, Url};
 use agentspine_recall::{Commands, Providers, Supervisor};
 
+use crate::chat::intake::{Intake, Permission};
 use crate::config::{Config, Secret};
 use crate::conversations::Conversations;
 use crate::desk::{self, Desk, Drawer};
@@ -52,10 +53,12 @@ impl Opening {
         let dir = StateDir::open(state, project.as_deref())?;
         // A ledger that cannot be opened fails its provider, which is optional unless the policy says otherwise.
         let ledger = Ledger::open(&dir.memory_db()).ok().map(|ledger| Arc::new(Mutex::new(ledger)));
+        let intake =
+            Intake { store: dir.conversations_db(), ledger: ledger.clone(), permission: Permission::Granted };
         let desk = Desk::start(move || drawer(dir, seams)).map_err(|error| {
             Failure::other(format!("No thread for the gate: {error}"), "Check the process limits: ulimit -u")
         })?;
-        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, commands } }))
+        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, commands }, intake }))
     }
 }
 

@@ -11,6 +11,7 @@ use agentspine_gate::{ReceiptId, Refusal, admit};
 use agentspine_recall::Providers;
 
 use crate::chat::cancel::Cancel;
+use crate::chat::intake::Intake;
 use crate::chat::log::LogEvent;
 use crate::desk::{Desk, Drawer};
 
@@ -20,6 +21,8 @@ pub(crate) struct Rooms {
     pub desk: Desk,
     /// Retrieval.
     pub providers: Providers,
+    /// Summaries on their way into memory.
+    pub intake: Intake,
 }
 
 /// One call, as its host is about to make it.
