@@ -31,7 +31,7 @@ pub(crate) use error::ConversationsError;
 pub(crate) use event::{Event, EventKind, NewEvent};
 pub(crate) use fork::Fork;
 pub(crate) use look::Look;
-pub(crate) use redact::{LogFile, Redacted};
+pub(crate) use redact::LogFile;
 pub(crate) use summaries::{Pending, Range};
 pub(crate) use title::title_of;
 

@@ -18,7 +18,7 @@ pub fn insert(home: &Home, id: &str, project: &str, at: i64) {
     let cwd = cwd.to_str().unwrap();
     store
         .execute(
-            "INSERT INTO session VALUES (?1, ?2, ?3, ?4, 'agentspine', 'claude', NULL)",
+            "INSERT INTO session(id, created_at, project_id, cwd, host, instruction_host, title) VALUES (?1, ?2, ?3, ?4, 'agentspine', 'claude', NULL)",
             params![id, at, project, cwd],
         )
         .unwrap();

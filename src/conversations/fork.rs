@@ -8,7 +8,7 @@ use agentspine_gate::Id;
 use agentspine_gate::turn::Host;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use super::{Conversations, ConversationsError, Result, Session, rows};
+use super::{Conversations, ConversationsError, Result, Session};
 
 /// What a fork is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]

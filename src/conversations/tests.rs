@@ -179,7 +179,7 @@ fn a_newer_schema_and_a_foreign_file_are_refused_and_left_alone() {
     let (store, _) = Store::with_session("s-1");
     store.raw("PRAGMA user_version = 99").unwrap();
     let newer = Conversations::open(&store.path()).err();
-    assert!(matches!(newer, Some(ConversationsError::Newer { found: 99, known: 1 })));
+    assert!(matches!(newer, Some(ConversationsError::Newer { found: 99, known: 2 })));
     store.raw("PRAGMA application_id = 7").unwrap();
     assert!(matches!(Conversations::open(&store.path()).err(), Some(ConversationsError::Foreign)));
     let garbage = store.dir.path().join("garbage.sqlite");

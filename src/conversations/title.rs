@@ -7,7 +7,7 @@ use rusqlite::params;
 use super::{Conversations, ConversationsError, Durability, Result};
 
 /// Longest title a person may give, bytes.
-pub(crate) const TITLE_BYTES_MAX: usize = 200;
+const TITLE_BYTES_MAX: usize = 200;
 /// Longest title made of a prompt, characters.
 const WORDS_CHARS_MAX: usize = 48;
 /// How much of a prompt is looked at, bytes: what is cut off of a secret here was after the title's end anyway.
