@@ -1,7 +1,9 @@
 //! `agentspine memory`: the person's own memories of a project, recalled by relevance.
 
 use agentspine_gate::{Digest, Id, instructions};
-use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, RememberError, Settled, Trust};
+use agentspine_memory::{
+    Kind, Ledger, MemoryScope, NewMemory, Origin, Provenance, RememberError, Settled, Trust,
+};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -94,9 +96,12 @@ pub(super) fn run(args: &MemoryArgs, config: &Config, report: &mut Report) -> Re
                 title: title.clone(),
                 summary: summary.clone(),
                 tags: tags.clone(),
+                subject: None,
                 trust: Trust::Explicit,
-                origin: origin(title, summary, 0)?,
+                origin: origin(title, summary)?,
                 created_at_ms: rooms.seams.clock.wall_ms(),
+                provenance: Provenance::default(),
+                relations: Vec::new(),
             };
             remember(&mut ledger, new, &scope, report)
         }
@@ -105,14 +110,14 @@ pub(super) fn run(args: &MemoryArgs, config: &Config, report: &mut Report) -> Re
     }
 }
 
-/// The same words twice are one memory; the sequence tells apart what is remembered anew after it was forgotten.
-fn origin(title: &str, summary: &str, seq: u64) -> Result<Origin, Failure> {
+/// The same words twice are one memory.
+fn origin(title: &str, summary: &str) -> Result<Origin, Failure> {
     let fixed = |text: &str| Id::new(text).map_err(|error| Failure::other(error.to_string(), ""));
     let range_key = Digest::of(format!("{title}\0{summary}").as_bytes()).to_hex();
     Ok(Origin {
         source: fixed(SOURCE)?,
-        from_seq: seq,
-        through_seq: seq,
+        from_seq: 0,
+        through_seq: 0,
         range_key,
         extractor: fixed(EXTRACTOR)?,
     })
@@ -120,17 +125,17 @@ fn origin(title: &str, summary: &str, seq: u64) -> Result<Origin, Failure> {
 
 fn remember(
     ledger: &mut Ledger,
-    mut new: NewMemory,
+    new: NewMemory,
     scope: &MemoryScope,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let mut done = ledger.remember(&new, scope).map_err(|error| refused(&error))?;
-    if done.settled == Settled::Forgotten {
-        let seq = new.created_at_ms.unsigned_abs();
-        (new.origin.from_seq, new.origin.through_seq) = (seq, seq);
-        done = ledger.remember(&new, scope).map_err(|error| refused(&error))?;
-    }
-    let status = if done.settled == Settled::Applied { "applied" } else { "replayed" };
+    // The act of a person: what was forgotten is remembered anew.
+    let done = ledger.remember_anew(&new, scope).map_err(|error| refused(&error))?;
+    let status = match done.settled {
+        Settled::Applied => "applied",
+        Settled::Replayed | Settled::Forgotten => "replayed",
+        Settled::Uncertain => "uncertain",
+    };
     match report.output() {
         Output::Json => report.json(&json!({
             "schema": SCHEMA, "status": status, "memoryId": done.memory_id, "redacted": done.redacted,
@@ -200,7 +205,9 @@ fn status(ledger: &Ledger, report: &mut Report) -> Result<(), Failure> {
         ledger.status().map_err(|error| Failure::other(error.to_string(), "Run: agentspine doctor"))?;
     match report.output() {
         Output::Json => {
-            report.json(&json!({ "schema": SCHEMA, "records": status.records, "indexOk": status.index_ok }));
+            report.json(
+                &json!({ "schema": SCHEMA, "records": status.records, "index": status.index.as_str() }),
+            );
         }
         Output::People if status.records.is_empty() => report.line("no memories yet"),
         Output::People => {

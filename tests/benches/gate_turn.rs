@@ -25,7 +25,7 @@ use agentspine_gate::span::{Draft, Span};
 use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::turn::{CallKind, Host, Identity, Injection, InstructionHost, Scope, TurnRequest};
 use agentspine_gate::{CallOutcome, Digest, Gate, Id, admit};
-use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Trust};
+use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Provenance, Trust};
 use agentspine_model::{AssistantBlock, Conversation, Message, ModelSpec, Target};
 use agentspine_recall::{Commands, Providers, Supervisor, cancellation};
 use rusqlite::Connection;
@@ -240,6 +240,7 @@ fn memory(n: u64) -> NewMemory {
             n * 7919 % 1009
         ),
         tags: Vec::new(),
+        subject: None,
         trust: Trust::Explicit,
         origin: Origin {
             source: id("session:1"),
@@ -249,6 +250,8 @@ fn memory(n: u64) -> NewMemory {
             extractor: id("memory-tool/v1"),
         },
         created_at_ms: 0,
+        provenance: Provenance::default(),
+        relations: Vec::new(),
     }
 }
 

@@ -25,7 +25,7 @@ use agentspine_gate::Id;
 use agentspine_gate::instructions::project_id;
 use agentspine_gate::os_fs::OsFs;
 use agentspine_gate::state_dir::StateDir;
-use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Trust};
+use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Provenance, Trust};
 use futures_util::stream;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -498,6 +498,7 @@ fn memory(n: u64) -> NewMemory {
         title: format!("{topic} {n}"),
         summary: format!("{topic} number {n} go to the {place}, shelf {}.", n * 7919 % 1009),
         tags: Vec::new(),
+        subject: None,
         trust: Trust::Explicit,
         origin: Origin {
             source: id("session:1"),
@@ -507,6 +508,8 @@ fn memory(n: u64) -> NewMemory {
             extractor: id("memory-tool/v1"),
         },
         created_at_ms: 0,
+        provenance: Provenance::default(),
+        relations: Vec::new(),
     }
 }
 

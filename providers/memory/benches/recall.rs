@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use agentspine_gate::Id;
-use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Trust};
+use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Provenance, Trust};
 
 const SUBJECTS: [&str; 10] =
     ["receipt", "journal", "anchor", "keyring", "proxy", "composer", "ledger", "policy", "briefing", "span"];
@@ -49,6 +49,7 @@ fn filled(dir: &std::path::Path) -> Ledger {
             title: format!("{} {n}", pick(SUBJECTS, 1)),
             summary: format!("The {} {} {}.", pick(SUBJECTS, 1), pick(VERBS, 10), pick(PLACES, 100)),
             tags: vec![],
+            subject: None,
             trust: Trust::Explicit,
             origin: Origin {
                 source: Id::new("bench").unwrap(),
@@ -58,6 +59,8 @@ fn filled(dir: &std::path::Path) -> Ledger {
                 extractor: Id::new("bench/v1").unwrap(),
             },
             created_at_ms: 0,
+            provenance: Provenance::default(),
+            relations: Vec::new(),
         };
         ledger.remember(&memory, &scope()).unwrap();
     }

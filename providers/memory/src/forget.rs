@@ -1,59 +1,152 @@
-//! Forget: a tombstone at once, the text and its index entries erased, content-free metadata kept.
+//! Forget: a tombstone at once, the text and its index entries erased with it; content-free metadata is kept.
+//!
+//! The first commit is the tombstone: from it on no path of recall returns the memory, in any process. It also takes the
+//! text out of the records and the index, which needs nothing from outside. What may stand outside (relations, then the
+//! projected record) is removed and its absence verified by reconcile; the digest and the names that this needs go last.
+//! Pages are overwritten (`secure_delete`), and the write-ahead log, which still holds the old ones, is truncated.
 
 use agentspine_gate::Id;
-use rusqlite::{OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use crate::index;
 use crate::ledger::{Ledger, StoreError};
 use crate::record::MemoryScope;
+use crate::retry::{self, Work};
+use crate::rows;
 
-/// What became of a memory that was to be forgotten.
+/// How far the cleanup after a forget has come. Recall returns the memory in none of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cleanup {
+    /// Taken from records and index; the file or its log may still hold erased bytes until reconcile has run.
+    Tombstoned,
+    /// Gone here; outside it is still to be removed, which is retried.
+    CleanupPending,
+    /// Gone here, and verified to be gone from the shelf this ledger projects to.
+    ActiveShelfCleanupComplete,
+    /// Gone here; what stands outside could not be found out, or is not ours to remove.
+    CleanupUncertain,
+    /// Gone here; it was projected once and no projection is configured now.
+    ExternalRetentionUnknown,
+}
+
+impl Cleanup {
+    /// Every state.
+    pub const ALL: [Self; 5] = [
+        Self::Tombstoned,
+        Self::CleanupPending,
+        Self::ActiveShelfCleanupComplete,
+        Self::CleanupUncertain,
+        Self::ExternalRetentionUnknown,
+    ];
+
+    /// Wire text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tombstoned => "tombstoned",
+            Self::CleanupPending => "cleanup-pending",
+            Self::ActiveShelfCleanupComplete => "active-shelf-cleanup-complete",
+            Self::CleanupUncertain => "cleanup-uncertain",
+            Self::ExternalRetentionUnknown => "external-retention-unknown",
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, StoreError> {
+        Self::ALL.into_iter().find(|cleanup| cleanup.as_str() == text).ok_or(StoreError::Corrupt)
+    }
+}
+
+/// What became of a memory that was to be forgotten. No result reaches session transcripts, exports, backups, relations
+/// a person made, stale rows of another index, or other clients and shelves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forgotten {
-    /// Erased now.
-    Now,
-    /// Erased before.
-    Before,
+    /// Forgotten now.
+    Now(Cleanup),
+    /// Forgotten before.
+    Before(Cleanup),
     /// This scope has no such memory.
     Unknown,
 }
 
 impl Ledger {
-    /// Forgets one memory of exactly this scope.
-    ///
-    /// From the commit on no search returns it. Does not reach transcripts, exports or backups.
+    /// Forgets one memory of exactly this scope. From the first commit on nothing returns it.
     pub fn forget(&mut self, scope: &MemoryScope, id: &Id, now_ms: i64) -> Result<Forgotten, StoreError> {
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let sql =
-            "SELECT r.row, r.words, r.state FROM memory_record r JOIN memory_scope s ON s.no = r.scope_no
-                   WHERE r.memory_id = ? AND s.digest = ?";
-        let key = params![id.as_str(), scope.digest().to_hex()];
-        let found: Option<(i64, i64, String)> =
-            tx.query_row(sql, key, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
-        let Some((row, words, state)) = found else { return Ok(Forgotten::Unknown) };
+        let Some((row, state)) = find(&tx, scope, id)? else { return Ok(Forgotten::Unknown) };
         if state == "tombstoned" {
-            return Ok(Forgotten::Before);
+            return Ok(Forgotten::Before(cleanup(&tx, id)?));
         }
-        index::remove(&tx, row)?;
-        tx.execute(
-            "UPDATE memory_record SET state = 'tombstoned', cleanup = 'active-shelf-cleanup-complete', title = NULL,
-                    summary = NULL, tags = NULL, words = 0, changed_at = ? WHERE row = ?",
-            params![now_ms, row],
-        )?;
-        // The digest of a short text could be guessed, the range key can be a host's words.
-        let sql = "UPDATE memory_operation SET payload_digest = NULL, range_key = '' WHERE memory_id = ?";
-        tx.execute(sql, [id.as_str()])?;
-        let sql = "UPDATE memory_scope SET records = records - 1, words = words - ? WHERE no = ? >> 32";
-        tx.execute(sql, params![words, row])?;
+        bury(&tx, row, &state, id, now_ms)?;
         tx.commit()?;
-        self.erase_log()?;
-        Ok(Forgotten::Now)
+        Ok(Forgotten::Now(self.erase(id, now_ms)?))
     }
 
-    /// Truncates the write-ahead log, which still holds the erased pages. Another reader may hold it back; then the
-    /// next checkpoint does it.
-    fn erase_log(&self) -> Result<(), StoreError> {
-        self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(())
+    /// What can be done here at once; where bytes or projections are left over, reconcile goes on.
+    pub(crate) fn erase(&mut self, id: &Id, now_ms: i64) -> Result<Cleanup, StoreError> {
+        if !self.truncate_log()? {
+            return Ok(Cleanup::Tombstoned);
+        }
+        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let sql = "UPDATE memory_tombstone SET erased_at = ? WHERE memory_id = ? AND erased_at IS NULL";
+        tx.execute(sql, params![now_ms, id.as_str()])?;
+        let cleanup =
+            if outside(&tx, id)? { Cleanup::CleanupPending } else { Cleanup::ActiveShelfCleanupComplete };
+        set(&tx, id, cleanup, now_ms)?;
+        if cleanup == Cleanup::ActiveShelfCleanupComplete {
+            retry::done(&tx, id)?;
+        }
+        tx.commit()?;
+        Ok(cleanup)
     }
+
+    /// Truncates the write-ahead log, which still holds erased pages; whether no reader held it back.
+    fn truncate_log(&self) -> Result<bool, StoreError> {
+        let busy: i64 = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        Ok(busy == 0)
+    }
+}
+
+fn find(db: &Connection, scope: &MemoryScope, id: &Id) -> Result<Option<(i64, String)>, StoreError> {
+    let sql = "SELECT r.row, r.state FROM memory_record r JOIN memory_scope s ON s.no = r.scope_no
+               WHERE r.memory_id = ? AND s.digest = ?";
+    let key = params![id.as_str(), scope.digest().to_hex()];
+    Ok(db.query_row(sql, key, |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+}
+
+/// The tombstone, in the caller's transaction: text, index and everything a text could be guessed from.
+fn bury(db: &Connection, row: i64, state: &str, id: &Id, now_ms: i64) -> Result<(), StoreError> {
+    if state == "applied" {
+        rows::withdraw(db, row)?;
+    }
+    db.execute(
+        "UPDATE memory_record SET state = 'tombstoned', cleanup = 'tombstoned', title = NULL, summary = NULL, tags = NULL,
+                subject = NULL, words = 0, changed_at = ? WHERE row = ?",
+        params![now_ms, row],
+    )?;
+    let key = params![id.as_str()];
+    let sql = "INSERT INTO memory_tombstone (memory_id, forgotten_at) VALUES (?, ?)";
+    db.execute(sql, params![id.as_str(), now_ms])?;
+    // The digest of a short text could be guessed, the range key can be a host's words.
+    let sql = "UPDATE memory_operation SET payload_digest = NULL, receipt = NULL, range_key = '' WHERE memory_id = ?";
+    db.execute(sql, key)?;
+    db.execute("UPDATE memory_provenance SET cwd = '' WHERE memory_id = ? AND cwd IS NOT NULL", key)?;
+    retry::ask(db, id, Work::Cleanup, now_ms)?;
+    Ok(())
+}
+
+/// Whether anything of it may stand outside.
+fn outside(db: &Connection, id: &Id) -> Result<bool, StoreError> {
+    let sql =
+        "SELECT EXISTS (SELECT 1 FROM memory_operation WHERE memory_id = ? AND dispatched_at IS NOT NULL)";
+    Ok(db.query_row(sql, [id.as_str()], |row| row.get(0))?)
+}
+
+fn cleanup(db: &Connection, id: &Id) -> Result<Cleanup, StoreError> {
+    let sql = "SELECT cleanup FROM memory_record WHERE memory_id = ?";
+    let text: String = db.query_row(sql, [id.as_str()], |row| row.get(0))?;
+    Cleanup::parse(&text)
+}
+
+fn set(db: &Connection, id: &Id, cleanup: Cleanup, now_ms: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE memory_record SET cleanup = ?, changed_at = ? WHERE memory_id = ?";
+    db.execute(sql, params![cleanup.as_str(), now_ms, id.as_str()])?;
+    Ok(())
 }

@@ -1,6 +1,5 @@
-//! The ledger's file: opening it, its status, and what may go wrong with it.
+//! The ledger's file: opening it, and what may go wrong with it.
 
-use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::{index, schema};
+use crate::schema;
 
 /// How long a writer waits for another process before it gives up.
 pub const BUSY_MS_MAX: u64 = 5000;
@@ -79,6 +78,7 @@ impl From<rusqlite::Error> for OpenError {
 /// An open ledger: one connection, used by one thread at a time.
 pub struct Ledger {
     pub(crate) db: Connection,
+    pub(crate) projecting: Projecting,
 }
 
 /// Ends the read that a [`Ledger`] is busy with; harmless when there is none.
@@ -91,17 +91,14 @@ impl Interrupter {
     }
 }
 
-/// How the ledger stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
-    /// Schema version of the file.
-    pub schema: i64,
-    /// Records by state, such as `applied`; states without a record are left out.
-    pub records: BTreeMap<String, u64>,
-    /// Scopes that hold or held a memory.
-    pub scopes: u64,
-    /// Whether the index has exactly the rows of the applied records.
-    pub index_ok: bool,
+/// Whether the memories of a ledger are also projected outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Projecting {
+    /// The ledger is all there is: a memory is applied with its commit.
+    #[default]
+    Off,
+    /// A commit is the intent; a memory is applied once reconcile has read it back from the projection.
+    On,
 }
 
 impl Ledger {
@@ -116,23 +113,17 @@ impl Ledger {
         db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
         configure(&db)?;
         schema::migrate(&mut db)?;
-        Ok(Self { db })
+        Ok(Self { db, projecting: Projecting::Off })
+    }
+
+    /// Says whether what is remembered from now on is projected.
+    pub fn project(&mut self, projecting: Projecting) {
+        self.projecting = projecting;
     }
 
     /// A handle that ends a running read from another thread.
     pub fn interrupter(&self) -> Interrupter {
         Interrupter(self.db.get_interrupt_handle())
-    }
-
-    /// Counts over the whole file, and whether index and records agree.
-    pub fn status(&self) -> Result<Status, StoreError> {
-        let tx = self.db.unchecked_transaction()?;
-        let mut by_state =
-            tx.prepare("SELECT state, count(*) FROM memory_record GROUP BY state ORDER BY state")?;
-        let pairs = by_state.query_map([], |row| Ok((row.get(0)?, count(row, 1)?)))?;
-        let records = pairs.collect::<Result<BTreeMap<String, u64>, _>>()?;
-        let scopes = tx.query_row("SELECT count(*) FROM memory_scope", [], |row| count(row, 0))?;
-        Ok(Status { schema: schema::version(), records, scopes, index_ok: index::apart(&tx)? == 0 })
     }
 }
 
@@ -166,7 +157,8 @@ fn configure(db: &Connection) -> Result<(), OpenError> {
     // A memory lost to a power cut is remembered again; NORMAL keeps the file consistent and costs no fsync a write.
     db.execute_batch(
         "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;
-         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA recursive_triggers = ON;",
+         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA recursive_triggers = ON;
+         PRAGMA temp_store = MEMORY;",
     )?;
     // A kept statement is not compiled again for each value it is given.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

@@ -29,18 +29,37 @@
 //! # }
 //! ```
 
+pub mod cursor;
+pub mod entry;
 pub mod forget;
 mod index;
 pub mod ledger;
+pub mod name;
+pub mod operation;
+pub mod projection;
+pub mod provenance;
 pub mod record;
+pub mod relation;
 pub mod remember;
+pub mod retry;
+mod rows;
 mod schema;
 pub mod search;
+pub mod status;
 mod stopwords;
+mod text;
 mod words;
 
-pub use forget::Forgotten;
-pub use ledger::{Interrupter, Ledger, OpenError, Status, StoreError};
+pub use cursor::SessionCursor;
+pub use entry::Entry;
+pub use forget::{Cleanup, Forgotten};
+pub use ledger::{Interrupter, Ledger, OpenError, Projecting, StoreError};
+pub use name::Name;
+pub use operation::State;
+pub use projection::{Fault, Key, Outcome, Projected, Projection, Triple};
+pub use provenance::{Provenance, SessionSource, Source};
 pub use record::{Kind, KindError, MemoryScope, NewMemory, Origin, Trust};
+pub use relation::{Predicate, Related, Relation};
 pub use remember::{RememberError, Remembered, Settled};
-pub use search::{Entry, Recalled, SearchResult};
+pub use search::{Recalled, SearchResult};
+pub use status::{IndexState, Status};

@@ -4,6 +4,9 @@ use std::fmt;
 
 use agentspine_gate::{Digest, Id};
 
+use crate::provenance::Provenance;
+use crate::relation::Relation;
+
 /// Longest title, bytes.
 pub const TITLE_BYTES_MAX: usize = 200;
 /// Longest summary, bytes.
@@ -12,6 +15,8 @@ pub const SUMMARY_BYTES_MAX: usize = 4096;
 pub const TAGS_MAX: usize = 8;
 /// Longest tag, bytes.
 pub const TAG_BYTES_MAX: usize = 40;
+/// Longest subject, bytes.
+pub const SUBJECT_BYTES_MAX: usize = 80;
 /// Longest range key of an [`Origin`], bytes.
 pub const RANGE_KEY_BYTES_MAX: usize = 256;
 
@@ -135,7 +140,8 @@ pub struct Origin {
     pub from_seq: u64,
     /// Last event of the source it is made from.
     pub through_seq: u64,
-    /// What tells apart several memories of one range, such as a tool call id.
+    /// What tells apart several memories of one range, such as a tool call id. Not the text or its digest: the operation
+    /// id is kept after a forget, and a short text could be guessed from it.
     pub range_key: String,
     /// What made it, with its version, such as `memory-tool/v1`.
     pub extractor: Id,
@@ -152,10 +158,16 @@ pub struct NewMemory {
     pub summary: String,
     /// At most [`TAGS_MAX`] of [`TAG_BYTES_MAX`].
     pub tags: Vec<String>,
+    /// Who or what it is about, such as a speaker; at most [`SUBJECT_BYTES_MAX`].
+    pub subject: Option<String>,
     /// Who stands behind it.
     pub trust: Trust,
     /// Where it comes from.
     pub origin: Origin,
+    /// What else is known of where it comes from.
+    pub provenance: Provenance,
+    /// What it relates to, at most [`crate::relation::RELATIONS_MAX`].
+    pub relations: Vec<Relation>,
     /// Wall clock of the caller, milliseconds since the Unix epoch.
     pub created_at_ms: i64,
 }

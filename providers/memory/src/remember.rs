@@ -1,28 +1,31 @@
-//! Remember: limits, redaction, screen, then one record and its index entry in one transaction.
+//! Remember: one operation, its record, provenance, relations and index entry in one transaction.
+//!
+//! Where the ledger is not projected the read-back is of the ledger itself, so the record is applied with its commit.
+//! Where it is, the commit is the intent: [`crate::Ledger::reconcile`] projects and settles it.
 
-use agentspine_gate::screen::{self, Refused};
+use agentspine_gate::screen::Refused;
 use agentspine_gate::{Digest, Id};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use crate::index::{self, Terms};
-use crate::ledger::{Ledger, StoreError};
-use crate::record::{
-    MemoryScope, NewMemory, Origin, RANGE_KEY_BYTES_MAX, SUMMARY_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX,
-    TITLE_BYTES_MAX,
-};
-
-/// Bits of a row number that count within a scope; the rest is the scope's number.
-pub(crate) const ROW_BITS: u32 = 32;
+use crate::cursor::{self, SessionCursor};
+use crate::ledger::{Ledger, Projecting, StoreError};
+use crate::operation::{self, Earlier, OperationId, State};
+use crate::record::{MemoryScope, NewMemory, Trust};
+use crate::retry::{self, Work};
+use crate::text::Screened;
+use crate::{provenance, relation, rows};
 
 /// What became of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
     /// Stored now.
     Applied,
-    /// The same operation stored it before.
+    /// The same operation, or the same words of a person, stored it before.
     Replayed,
-    /// The same operation stored it before and it was forgotten since. A new operation remembers it anew.
+    /// The same operation stored it before and it was forgotten since. [`Ledger::remember_anew`] remembers it again.
     Forgotten,
+    /// Stored, but its projection is not verified yet: recall returns it once reconcile has settled it.
+    Uncertain,
 }
 
 /// A memory that is in the ledger, or was.
@@ -55,12 +58,30 @@ pub enum RememberError {
     /// The screen refused the text.
     #[error("not remembered: {0}")]
     Refused(#[from] Refused),
-    /// The same operation remembered something else before.
+    /// The same operation remembered something else before, or something else stands under its name outside.
     #[error("this operation already remembered another text")]
     Conflict,
+    /// It relates to a memory that this scope does not have.
+    #[error("a related memory is not in this scope, or was forgotten")]
+    Unrelated,
+    /// Made from events a fork shares with its parent.
+    #[error("the first {0} events belong to the session this one was forked from")]
+    Seed(u64),
+    /// The range overlaps another one of the same session that was ingested before.
+    #[error("events of this range are in the ledger already")]
+    Ingested,
+    /// The cursor is of another session, or stops before what the memory is made from.
+    #[error("the cursor does not fit what the memory is made from")]
+    Cursor,
     /// The ledger failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<rusqlite::Error> for RememberError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 impl RememberError {
@@ -74,17 +95,21 @@ impl RememberError {
                 "a standing rule is a Must-Remember entry: agentspine remember-propose"
             }
             Self::Conflict => "remember it as a new memory",
+            Self::Unrelated => "leave the relation out, or name a memory of this project",
+            Self::Seed(_) => "remember it in the session it was forked from",
+            Self::Ingested | Self::Cursor => "go on after the session's cursor",
             Self::Store(_) => "run: agentspine doctor",
         }
     }
 }
 
-/// A memory whose text passed limits, redaction and screen.
-struct Screened {
-    title: String,
-    summary: String,
-    tags: Vec<String>,
-    redacted: Vec<String>,
+/// Whether a forgotten operation may be done anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    /// A repeated delivery must not bring back what was forgotten.
+    StaysForgotten,
+    /// A person asked for it.
+    Anew,
 }
 
 impl Ledger {
@@ -92,194 +117,168 @@ impl Ledger {
     ///
     /// Text is redacted, screened, and only then hashed and stored. Repeating an operation returns the first result.
     pub fn remember(&mut self, memory: &NewMemory, scope: &MemoryScope) -> Result<Remembered, RememberError> {
-        let screened = screened(memory)?;
-        self.store(memory, &screened, scope)
+        self.store(memory, scope, Repeat::StaysForgotten, None)
+    }
+
+    /// Remembers it also where the same operation was forgotten, as the next version. Only for the act of a person.
+    pub fn remember_anew(
+        &mut self,
+        memory: &NewMemory,
+        scope: &MemoryScope,
+    ) -> Result<Remembered, RememberError> {
+        self.store(memory, scope, Repeat::Anew, None)
+    }
+
+    /// Remembers what was made from a range of a session, and moves the session's cursor with it.
+    ///
+    /// A range is ingested once: several memories may be made from it, told apart by their range keys, but no other
+    /// range of the same source and extractor may overlap it. An error moves no cursor; see [`Ledger::skip`].
+    pub fn ingest(
+        &mut self,
+        memory: &NewMemory,
+        scope: &MemoryScope,
+        cursor: &SessionCursor,
+    ) -> Result<Remembered, RememberError> {
+        if cursor.session != memory.origin.source || cursor.through_seq < memory.origin.through_seq {
+            return Err(RememberError::Cursor);
+        }
+        self.store(memory, scope, Repeat::StaysForgotten, Some(cursor))
     }
 
     fn store(
         &mut self,
         new: &NewMemory,
-        text: &Screened,
         scope: &MemoryScope,
+        repeat: Repeat,
+        cursor: Option<&SessionCursor>,
     ) -> Result<Remembered, RememberError> {
-        let operation = operation_id(scope, new);
-        let memory_id = memory_id(operation)?;
-        let payload = payload_digest(new, text);
-        let tx =
-            self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::from)?;
-        let settled = match earlier(&tx, operation)? {
-            Earlier::Forgotten => Settled::Forgotten,
-            Earlier::Stored(digest) if digest == payload.to_hex() => Settled::Replayed,
-            Earlier::Stored(_) => return Err(RememberError::Conflict),
-            Earlier::Never => {
-                insert(&tx, new, text, scope, &memory_id).map_err(StoreError::from)?;
-                insert_operation(&tx, operation, payload, &memory_id, new).map_err(StoreError::from)?;
-                Settled::Applied
-            }
-        };
-        tx.commit().map_err(StoreError::from)?;
-        Ok(Remembered { memory_id, settled, redacted: text.redacted.clone() })
+        let text = Screened::of(new)?;
+        let projecting = self.projecting;
+        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let order = Order { new, text: &text, scope, payload: text.digest(new), repeat, projecting };
+        if cursor.is_some() {
+            order.refuse_overlap(&tx)?;
+        }
+        let (memory_id, settled) = order.carry_out(&tx)?;
+        if let Some(cursor) = cursor {
+            cursor::advance(&tx, cursor, new.created_at_ms)?;
+        }
+        tx.commit()?;
+        Ok(Remembered { memory_id, settled, redacted: text.redacted })
     }
 }
 
-fn screened(new: &NewMemory) -> Result<Screened, RememberError> {
-    limit("range key", &new.origin.range_key, RANGE_KEY_BYTES_MAX)?;
-    if new.tags.len() > TAGS_MAX {
-        return Err(RememberError::TooLong { field: "list of tags", limit: TAGS_MAX, unit: "tags" });
-    }
-    let mut redacted = Vec::new();
-    let title = clean("title", &new.title, TITLE_BYTES_MAX, &mut redacted)?;
-    let summary = clean("summary", &new.summary, SUMMARY_BYTES_MAX, &mut redacted)?;
-    let tags = new.tags.iter().map(|tag| clean("tag", tag, TAG_BYTES_MAX, &mut redacted));
-    let tags = tags.collect::<Result<Vec<_>, _>>()?;
-    redacted.sort_unstable();
-    redacted.dedup();
-    Ok(Screened { title, summary, tags, redacted })
-}
-
-fn limit(field: &'static str, text: &str, limit: usize) -> Result<(), RememberError> {
-    if text.len() > limit { Err(RememberError::TooLong { field, limit, unit: "bytes" }) } else { Ok(()) }
-}
-
-/// One field: limits before and after, redaction, then the screen over what is left.
-fn clean(
-    field: &'static str,
-    text: &str,
-    bytes_max: usize,
-    redacted: &mut Vec<String>,
-) -> Result<String, RememberError> {
-    limit(field, text, bytes_max)?;
-    let (clean, labels) = screen::redact(text.trim());
-    redacted.extend(labels);
-    if clean.trim().is_empty() {
-        return Err(RememberError::Empty(field));
-    }
-    // A placeholder can be longer than what it replaces.
-    limit(field, &clean, bytes_max)?;
-    screen::screen(&clean)?;
-    Ok(clean)
-}
-
-/// Digest of the immutable, host-owned fields of one operation in one scope.
-fn operation_id(scope: &MemoryScope, new: &NewMemory) -> Digest {
-    let Origin { source, from_seq, through_seq, range_key, extractor } = &new.origin;
-    let (from, through) = (from_seq.to_string(), through_seq.to_string());
-    let range = Digest::of(range_key.as_bytes()).to_hex();
-    let scope = scope.digest().to_hex();
-    let kind = new.kind.as_str();
-    let fields = ["operation v1", &scope, source.as_str(), &from, &through, &range, kind, extractor.as_str()];
-    Digest::of(fields.join("\0").as_bytes())
-}
-
-fn memory_id(operation: Digest) -> Result<Id, StoreError> {
-    let digits: String = operation.to_hex().chars().take(32).collect();
-    Id::new(format!("memory:{digits}")).map_err(|_| StoreError::Corrupt)
-}
-
-fn payload_digest(new: &NewMemory, text: &Screened) -> Digest {
-    let mut bytes = Vec::new();
-    let fields = [new.trust.as_str(), &text.title, &text.summary];
-    for field in fields.into_iter().chain(text.tags.iter().map(String::as_str)) {
-        bytes.extend_from_slice(&(field.len() as u64).to_be_bytes());
-        bytes.extend_from_slice(field.as_bytes());
-    }
-    Digest::of(&bytes)
-}
-
-/// What an earlier run of the same operation left.
-enum Earlier {
-    Never,
-    /// The digest of what it stored.
-    Stored(String),
-    Forgotten,
-}
-
-fn earlier(db: &Connection, operation: Digest) -> Result<Earlier, StoreError> {
-    let sql = "SELECT payload_digest FROM memory_operation WHERE operation_id = ?";
-    let found: Option<Option<String>> =
-        db.query_row(sql, [operation.to_hex()], |row| row.get(0)).optional()?;
-    Ok(match found {
-        None => Earlier::Never,
-        Some(None) => Earlier::Forgotten,
-        Some(Some(digest)) => Earlier::Stored(digest),
-    })
-}
-
-fn insert(
-    db: &Connection,
-    new: &NewMemory,
-    text: &Screened,
-    scope: &MemoryScope,
-    memory_id: &Id,
-) -> rusqlite::Result<()> {
-    let terms = Terms::of(&text.title, &text.summary, &text.tags);
-    let (scope_no, row) = next_row(db, scope, terms.words)?;
-    db.prepare_cached(
-        "INSERT INTO memory_record (row, scope_no, memory_id, state, kind, trust, title, summary, tags, source, words,
-                                    created_at, changed_at)
-         VALUES (?1, ?2, ?3, 'applied', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)",
-    )?
-    .execute(params![
-        row,
-        scope_no,
-        memory_id.as_str(),
-        new.kind.as_str(),
-        new.trust.as_str(),
-        text.title,
-        text.summary,
-        text.tags.join("\n"),
-        new.origin.source.as_str(),
-        terms.words,
-        new.created_at_ms,
-    ])?;
-    index::add(db, row, &terms)
-}
-
-/// Takes the next row number of a scope, making the scope on first use.
-fn next_row(db: &Connection, scope: &MemoryScope, words: i64) -> rusqlite::Result<(i64, i64)> {
-    db.prepare_cached(
-        "INSERT INTO memory_scope (no, digest, tenant_id, user_id, project_id, group_id, last_row)
-         SELECT n, ?1, ?2, ?3, ?4, ?5, n << ?6 FROM (SELECT coalesce(max(no), 0) + 1 AS n FROM memory_scope)
-         WHERE true ON CONFLICT (digest) DO NOTHING",
-    )?
-    .execute(params![
-        scope.digest().to_hex(),
-        scope.tenant_id.as_str(),
-        scope.user_id.as_str(),
-        scope.project_id.as_ref().map(Id::as_str),
-        scope.group_id.as_ref().map(Id::as_str),
-        ROW_BITS,
-    ])?;
-    db.prepare_cached(
-        "UPDATE memory_scope SET last_row = last_row + 1, records = records + 1, words = words + ?2
-         WHERE digest = ?1 RETURNING no, last_row",
-    )?
-    .query_row(params![scope.digest().to_hex(), words], |row| Ok((row.get(0)?, row.get(1)?)))
-}
-
-fn insert_operation(
-    db: &Connection,
-    operation: Digest,
+/// One memory on its way into the ledger.
+struct Order<'a> {
+    new: &'a NewMemory,
+    text: &'a Screened,
+    scope: &'a MemoryScope,
     payload: Digest,
-    memory_id: &Id,
-    new: &NewMemory,
-) -> rusqlite::Result<()> {
-    let seq = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    db.prepare_cached(
-        "INSERT INTO memory_operation (operation_id, memory_id, state, payload_digest, source, from_seq, through_seq,
-                                       range_key, extractor, created_at)
-         VALUES (?, ?, 'applied', ?, ?, ?, ?, ?, ?, ?)",
-    )?
-    .execute(params![
-        operation.to_hex(),
-        memory_id.as_str(),
-        payload.to_hex(),
-        new.origin.source.as_str(),
-        seq(new.origin.from_seq),
-        seq(new.origin.through_seq),
-        new.origin.range_key,
-        new.origin.extractor.as_str(),
-        new.created_at_ms,
-    ])?;
-    Ok(())
+    repeat: Repeat,
+    projecting: Projecting,
+}
+
+impl Order<'_> {
+    fn carry_out(&self, db: &Connection) -> Result<(Id, Settled), RememberError> {
+        let mut again = 0;
+        loop {
+            let operation = OperationId::of(self.scope, self.new, again);
+            match operation::earlier(db, operation)? {
+                Earlier::Never => return self.first(db, operation, again),
+                Earlier::Forgotten(_) if self.repeat == Repeat::Anew => again += 1,
+                Earlier::Forgotten(memory) => return Ok((memory, Settled::Forgotten)),
+                Earlier::Stored(memory, digest, state) if digest == self.payload.to_hex() => {
+                    let settled = self.repeated(db, &memory, state)?;
+                    return Ok((memory, settled));
+                }
+                Earlier::Stored(..) => return Err(RememberError::Conflict),
+            }
+        }
+    }
+
+    /// The stored receipt; an operation without one is asked for once more.
+    fn repeated(&self, db: &Connection, memory: &Id, state: State) -> Result<Settled, RememberError> {
+        match state {
+            State::Applied => Ok(Settled::Replayed),
+            State::Conflict => Err(RememberError::Conflict),
+            State::Pending | State::Dispatched | State::Uncertain | State::Failed => {
+                retry::ask(db, memory, Work::Write, self.new.created_at_ms)?;
+                Ok(Settled::Uncertain)
+            }
+        }
+    }
+
+    fn first(
+        &self,
+        db: &Connection,
+        operation: OperationId,
+        again: u64,
+    ) -> Result<(Id, Settled), RememberError> {
+        for relation in &self.new.relations {
+            if !relation.known(db, self.scope)? {
+                return Err(RememberError::Unrelated);
+            }
+        }
+        if let Some((memory, state)) = self.same_words(db)? {
+            operation::insert(db, operation, again, (&memory, state), self.payload, self.new)?;
+            let settled = if state == State::Applied { Settled::Replayed } else { Settled::Uncertain };
+            return Ok((memory, settled));
+        }
+        let state = match self.projecting {
+            Projecting::Off => State::Applied,
+            Projecting::On => State::Pending,
+        };
+        let memory = operation.memory_id()?;
+        self.keep(db, operation, again, (&memory, state))?;
+        Ok((memory, if state == State::Applied { Settled::Applied } else { Settled::Uncertain }))
+    }
+
+    fn keep(
+        &self,
+        db: &Connection,
+        operation: OperationId,
+        again: u64,
+        memory: (&Id, State),
+    ) -> rusqlite::Result<()> {
+        let (id, state) = memory;
+        let now_ms = self.new.created_at_ms;
+        let row = rows::insert(db, self.new, self.text, self.scope, memory, again)?;
+        operation::insert(db, operation, again, memory, self.payload, self.new)?;
+        provenance::insert(db, id, operation, &self.new.provenance)?;
+        relation::insert(db, self.scope, id, &self.new.relations, state.as_str(), now_ms)?;
+        match state {
+            State::Applied => rows::publish(db, row, &self.text.terms()),
+            _ => retry::ask(db, id, Work::Write, now_ms),
+        }
+    }
+
+    /// The live memory that says exactly the same: a person's words make one memory, however often and from how many
+    /// sessions they come. What is derived is told apart by its range, and a forgotten memory holds nothing back.
+    fn same_words(&self, db: &Connection) -> Result<Option<(Id, State)>, StoreError> {
+        if self.new.trust != Trust::Explicit {
+            return Ok(None);
+        }
+        let sql = "SELECT o.memory_id, o.state FROM memory_operation o JOIN memory_record r USING (memory_id)
+                   JOIN memory_scope s ON s.no = r.scope_no
+                   WHERE o.payload_digest = ? AND s.digest = ? AND r.kind = ?
+                         AND r.state IN ('applied', 'pending', 'uncertain') ORDER BY r.row LIMIT 1";
+        let key = params![self.payload.to_hex(), self.scope.digest().to_hex(), self.new.kind.as_str()];
+        let found = db.prepare_cached(sql)?.query_row(key, |row| Ok((row.get(0)?, row.get(1)?)));
+        let found: Option<(String, String)> = found.optional()?;
+        let Some((id, state)) = found else { return Ok(None) };
+        Ok(Some((Id::new(id).map_err(|_| StoreError::Corrupt)?, State::parse(&state)?)))
+    }
+
+    /// Two sessions that summarise overlapping ranges at once would remember the same events twice.
+    fn refuse_overlap(&self, db: &Connection) -> Result<(), RememberError> {
+        let origin = &self.new.origin;
+        let (from, through) = (provenance::number(origin.from_seq), provenance::number(origin.through_seq));
+        let sql = "SELECT 1 FROM memory_operation WHERE source = ?1 AND extractor = ?2 AND from_seq <= ?4
+                          AND through_seq >= ?3 AND NOT (from_seq = ?3 AND through_seq = ?4) LIMIT 1";
+        let key = params![origin.source.as_str(), origin.extractor.as_str(), from, through];
+        match db.prepare_cached(sql)?.query_row(key, |_| Ok(())).optional()? {
+            Some(()) => Err(RememberError::Ingested),
+            None => Ok(()),
+        }
+    }
 }

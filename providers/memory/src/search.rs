@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use agentspine_gate::Id;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use crate::entry::{self, Entry};
 use crate::ledger::{Ledger, StoreError, count};
-use crate::record::{Kind, MemoryScope, Trust};
+use crate::record::MemoryScope;
 use crate::words::{Word, content_words};
 
 /// Longest query that is looked at, bytes; of a longer prompt the first and the last half of this.
@@ -38,37 +38,6 @@ const WEIGHTS: [f64; 3] = [2.0, 1.0, 1.5];
 const STEMS_MAX: usize = 2;
 /// Share of common terms from which two memories say the same.
 const SAME: f64 = 0.8;
-
-/// A memory that matches a search.
-#[derive(Clone, PartialEq)]
-pub struct Entry {
-    /// Its id.
-    pub memory_id: Id,
-    /// Its revision, from 1.
-    pub revision: u64,
-    /// Its kind.
-    pub kind: Kind,
-    /// Title.
-    pub title: String,
-    /// Summary.
-    pub summary: String,
-    /// Who stands behind it.
-    pub trust: Trust,
-    /// Session or command it came from.
-    pub source: Id,
-    /// Milliseconds since the Unix epoch.
-    pub created_at_ms: i64,
-}
-
-impl std::fmt::Debug for Entry {
-    /// Without the text: memories never reach debug output.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry")
-            .field("memory_id", &self.memory_id)
-            .field("kind", &self.kind)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A memory that answers a prompt, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -306,19 +275,20 @@ fn hit(row: &Row<'_>, stems: &Stems<'_>) -> Result<Hit, StoreError> {
 impl Hit {
     /// The memory, and all its terms for the comparison with others.
     fn load(&self, db: &Connection) -> Result<(Entry, BTreeSet<String>), StoreError> {
-        let sql =
-            "SELECT r.memory_id, r.revision, r.kind, r.trust, r.title, r.summary, r.source, r.created_at,
-                          c.c0, c.c1, c.c2
-                   FROM memory_record r CROSS JOIN memory_fts_content c ON c.id = r.row WHERE r.row = ?";
-        let mut statement = db.prepare_cached(sql)?;
+        let sql = format!(
+            "SELECT {}, c.c0, c.c1, c.c2
+             FROM memory_record r CROSS JOIN memory_fts_content c ON c.id = r.row WHERE r.row = ?",
+            entry::COLUMNS
+        );
+        let mut statement = db.prepare_cached(&sql)?;
         let mut rows = statement.query([self.row])?;
         let row = rows.next()?.ok_or(StoreError::Corrupt)?;
         let mut terms = BTreeSet::new();
-        for at in 8..11 {
+        for at in entry::COLUMNS_LEN..entry::COLUMNS_LEN + 3 {
             let field = row.get_ref(at)?.as_str().map_err(|_| StoreError::Corrupt)?;
             terms.extend(field.split(' ').map(str::to_owned));
         }
-        Ok((entry(row)?, terms))
+        Ok((Entry::read(row)?, terms))
     }
 }
 
@@ -401,22 +371,6 @@ fn cut(text: &str) -> String {
 fn same(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
     let number = |n: usize| float(u64::try_from(n).unwrap_or(u64::MAX));
     number(a.intersection(b).count()) >= SAME * number(a.union(b).count())
-}
-
-fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
-    let text = |at: usize| row.get::<_, String>(at);
-    let id = |at: usize| Id::new(text(at)?).map_err(|_| StoreError::Corrupt);
-    let trust = text(3)?;
-    Ok(Entry {
-        memory_id: id(0)?,
-        revision: count(row, 1)?,
-        kind: Kind::parse(&text(2)?).map_err(|_| StoreError::Corrupt)?,
-        trust: Trust::ALL.into_iter().find(|t| t.as_str() == trust).ok_or(StoreError::Corrupt)?,
-        title: text(4)?,
-        summary: text(5)?,
-        source: id(6)?,
-        created_at_ms: row.get(7)?,
-    })
 }
 
 /// Counts stay far below 2^53, where this is exact.

@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use agentspine_gate::screen::Refused;
 use agentspine_memory::{
-    Forgotten, Kind, KindError, Ledger, MemoryScope, OpenError, RememberError, Settled, Status,
+    Cleanup, Forgotten, IndexState, Kind, KindError, Ledger, MemoryScope, OpenError, RememberError, Settled,
+    Status,
 };
 use support::{House, id, memory, on_disk, scope};
 
@@ -49,7 +50,7 @@ fn a_newer_schema_is_left_alone() {
     drop(house.ledger);
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = std::fs::read(&path).unwrap();
-    assert_eq!(Ledger::open(&path).err(), Some(OpenError::Newer { found: 99, supported: 1 }));
+    assert_eq!(Ledger::open(&path).err(), Some(OpenError::Newer { found: 99, supported: 2 }));
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -143,8 +144,14 @@ fn forgotten_text_is_in_no_result_and_in_no_file() {
     let kept = house.remember("kept", "The anchor is raised after the commit.");
     let id = house.remember("canaryword", "Quokkas are the anchor of the team.").memory_id;
     assert!(on_disk(house.dir.path(), "Quokkas") && on_disk(house.dir.path(), "quokka"));
-    assert_eq!(house.ledger.forget(&scope(), &id, 1), Ok(Forgotten::Now));
-    assert_eq!(house.ledger.forget(&scope(), &id, 2), Ok(Forgotten::Before));
+    assert_eq!(
+        house.ledger.forget(&scope(), &id, 1),
+        Ok(Forgotten::Now(Cleanup::ActiveShelfCleanupComplete))
+    );
+    assert_eq!(
+        house.ledger.forget(&scope(), &id, 2),
+        Ok(Forgotten::Before(Cleanup::ActiveShelfCleanupComplete))
+    );
     assert_eq!(house.recall("quokkas canaryword"), Vec::<String>::new());
     for canary in ["Quokkas", "quokka", "canaryword"] {
         assert!(!on_disk(house.dir.path(), canary), "{canary}");
@@ -222,7 +229,7 @@ fn eight_writers_and_a_reader_lose_nothing() {
         (0..25).for_each(|_| drop(house.ledger.recall(&scope(), "writer note", 5).unwrap()));
     });
     assert_eq!(house.ledger.search(&scope(), "writer", 1).unwrap().total_in_scope, 200);
-    assert!(house.ledger.status().unwrap().index_ok);
+    assert!(house.ledger.status().unwrap().index == IndexState::Ok);
 }
 
 #[test]
@@ -231,6 +238,17 @@ fn status_counts_records_by_state() {
     let id = house.remember("port", "The proxy listens on 8080.").memory_id;
     house.remember("key", "The keyring is written last.");
     house.ledger.forget(&scope(), &id, 1).unwrap();
-    let records = [("applied".to_owned(), 1), ("tombstoned".to_owned(), 1)].into();
-    assert_eq!(house.ledger.status(), Ok(Status { schema: 1, records, scopes: 1, index_ok: true }));
+    let expected = Status {
+        schema: 2,
+        records: [("applied".to_owned(), 1), ("tombstoned".to_owned(), 1)].into(),
+        operations: [("applied".to_owned(), 2)].into(),
+        cleanups: [("active-shelf-cleanup-complete".to_owned(), 1)].into(),
+        scopes: 1,
+        pending: 0,
+        retry: 0,
+        next_due_ms: None,
+        dead_letters: 0,
+        index: IndexState::Ok,
+    };
+    assert_eq!(house.ledger.status(), Ok(expected));
 }

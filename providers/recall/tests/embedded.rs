@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use agentspine_gate::Detail;
 use agentspine_gate::policy::Adapter;
 use agentspine_gate::recall::{Outcome, Planned, Validity};
-use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Trust};
+use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Provenance, Trust};
 use agentspine_recall::{Providers, cancellation};
 use support::{Hold, PATIENT_MS, SHORT_MS, answer, failure, id, marker, planned, providers, runtime};
 
@@ -28,6 +28,7 @@ fn house(memories: &[(&str, &str, &str)]) -> (tempfile::TempDir, Providers) {
             title: (*title).to_owned(),
             summary: (*summary).to_owned(),
             tags: Vec::new(),
+            subject: None,
             trust: Trust::Explicit,
             origin: Origin {
                 source: id("session:1"),
@@ -37,6 +38,8 @@ fn house(memories: &[(&str, &str, &str)]) -> (tempfile::TempDir, Providers) {
                 extractor: id("memory-tool/v1"),
             },
             created_at_ms: 0,
+            provenance: Provenance::default(),
+            relations: Vec::new(),
         };
         ledger.remember(&memory, &scope).unwrap();
     }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentspine_gate::Id;
-use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Recalled, Remembered, Trust};
+use agentspine_memory::{
+    Kind, Ledger, MemoryScope, NewMemory, Origin, Provenance, Recalled, Remembered, Trust,
+};
 
 pub struct House {
     pub dir: tempfile::TempDir,
@@ -54,6 +56,7 @@ pub fn memory(title: &str, summary: &str) -> NewMemory {
         title: title.to_owned(),
         summary: summary.to_owned(),
         tags: Vec::new(),
+        subject: None,
         trust: Trust::Explicit,
         origin: Origin {
             source: id("session:1"),
@@ -63,6 +66,8 @@ pub fn memory(title: &str, summary: &str) -> NewMemory {
             extractor: id("memory-tool/v1"),
         },
         created_at_ms: 1_700_000_000_000,
+        provenance: Provenance::default(),
+        relations: Vec::new(),
     }
 }
 
