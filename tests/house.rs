@@ -9,8 +9,11 @@ mod api;
 
 mod again;
 mod canaries;
+mod chat_compaction;
 mod chat_faults;
+mod chat_forks;
 mod chat_http;
+mod chat_intake;
 mod chat_sessions;
 mod cli;
 mod dependencies;

@@ -6,11 +6,12 @@
 //! session here, and other programs' conversations are never read.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use agentspine_gate::Id;
-use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, RememberError, Trust};
+use agentspine_memory::provenance::{Provenance, ROUTE_BYTES_MAX, SessionSource};
+use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, RememberError, SessionCursor, Trust};
 use tokio::time::timeout;
 
 use super::engine::Engine;
@@ -20,6 +21,12 @@ use crate::conversations::{Look, Pending, Range, Session};
 
 /// What makes memories of summaries, and in which version.
 const EXTRACTOR: &str = "compaction/v1";
+/// The form in which a summary proposes a memory.
+const PROPOSAL: &str = "summary-lines/v1";
+/// What decides which of its lines are taken.
+const VALIDATOR: &str = "own-words-and-screen/v1";
+/// What keeps the session.
+const PERSISTENCE: &str = "conversations";
 /// Memories that are about to be written are waited for this long at the end of the program; the next start catches up.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -49,7 +56,7 @@ impl Intake {
         let (Some(ledger), Permission::Granted) = (&self.ledger, self.permission) else { return };
         let Ok(Some(look)) = Look::open(&self.store) else { return };
         for (session, newest) in look.summarised().unwrap_or_default() {
-            let taken = through(ledger, &session);
+            let Some(taken) = through(ledger, &session) else { return };
             if taken >= newest {
                 continue;
             }
@@ -63,16 +70,23 @@ impl Intake {
     }
 }
 
-/// The event up to which memory has read a session.
-fn through(_ledger: &Mutex<Ledger>, _session: &Id) -> u64 {
-    0
+/// The event up to which memory has read a session; `None` where it cannot be asked.
+fn through(ledger: &Mutex<Ledger>, session: &Id) -> Option<u64> {
+    let cursor = open(ledger).cursor(session).ok()?;
+    Some(cursor.map_or(0, |cursor| cursor.through_seq))
+}
+
+/// Recall waits for it, so it is held for one statement's time.
+fn open(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One summary; `None` where it has to be tried again.
 fn take_up(ledger: &Mutex<Ledger>, look: &Look, pending: Pending) -> Option<()> {
     let Pending { session, summary: event, derived } = pending;
-    let (seq, at) = (event.seq, event.at);
-    let Some(LogEvent::Summary(summary)) = LogEvent::read(event) else { return Some(()) };
+    let done = SessionCursor { session: session.id.clone(), through_seq: event.seq };
+    let at = event.at;
+    let Some(LogEvent::Summary(summary)) = LogEvent::read(event) else { return pass(ledger, &done, at) };
     let range = own_range(&session, &summary);
     let answered = range.from_seq <= range.through_seq && look.was_answered(&session.id, range).ok()?;
     let parts = if answered { own_words::parts(&summary.text, &derived) } else { Vec::new() };
@@ -82,17 +96,22 @@ fn take_up(ledger: &Mutex<Ledger>, look: &Look, pending: Pending) -> Option<()> 
         project_id: Some(summary.project_id.clone()),
         group_id: summary.group_id.clone(),
     };
+    // Until the last part is written the summary counts as unread: the others are then found as they are.
+    let unread = SessionCursor { through_seq: range.through_seq, ..done.clone() };
+    let last = parts.len().checked_sub(1);
     for (n, part) in parts.iter().enumerate() {
-        let memory = memory(&session, range, n, part, at)?;
-        let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        match ledger.remember(&memory, &scope) {
-            Err(RememberError::Store(_)) => return None,
-            // What the screen refuses today it refuses tomorrow.
-            Ok(_) | Err(_) => {}
+        let memory = memory(&session, &summary, range, Part { n, text: part, seq: done.through_seq, at })?;
+        let cursor = if Some(n) == last { &done } else { &unread };
+        if let Err(RememberError::Store(_)) = open(ledger).ingest(&memory, &scope, cursor) {
+            return None;
         }
     }
-    let _ = seq;
-    Some(())
+    // What the screen refuses today it refuses tomorrow, and a summary may hold nothing of its own.
+    pass(ledger, &done, at)
+}
+
+fn pass(ledger: &Mutex<Ledger>, cursor: &SessionCursor, at: i64) -> Option<()> {
+    open(ledger).skip(cursor, at).ok()
 }
 
 /// The events of a summary that are the session's own.
@@ -100,21 +119,52 @@ fn own_range(session: &Session, summary: &Summary) -> Range {
     Range { from_seq: summary.from_seq.max(session.seed_length + 1), through_seq: summary.through_seq }
 }
 
-fn memory(session: &Session, range: Range, n: usize, text: &str, at: i64) -> Option<NewMemory> {
+/// One part of a summary.
+struct Part<'a> {
+    n: usize,
+    text: &'a str,
+    /// The summary's own event.
+    seq: u64,
+    /// When the summary was made, wall milliseconds.
+    at: i64,
+}
+
+fn memory(session: &Session, summary: &Summary, range: Range, part: Part<'_>) -> Option<NewMemory> {
+    let id = |text: &str| Id::new(text).ok();
+    let route = format!("{} at {}", summary.model, summary.route);
+    let route_end = route.floor_char_boundary(ROUTE_BYTES_MAX.min(route.len()));
+    let provenance = Provenance {
+        session: Some(SessionSource {
+            created_at_ms: session.created_at,
+            cwd: session.cwd.to_str()?.to_owned(),
+            persistence: id(PERSISTENCE)?,
+            revision: part.seq,
+            parent: session.parent.clone(),
+            seed_length: session.seed_length,
+            turn: Some(summary.turn),
+        }),
+        proposal_schema: id(PROPOSAL)?.into(),
+        validator_policy: id(VALIDATOR)?.into(),
+        embedding_models: Vec::new(),
+        model_route: route.get(..route_end).map(str::to_owned),
+    };
     Some(NewMemory {
         kind: Kind::WorkUnit,
-        title: own_words::title(text),
-        summary: text.to_owned(),
+        title: own_words::title(part.text),
+        summary: part.text.to_owned(),
         tags: Vec::new(),
+        subject: None,
         trust: Trust::Derived,
         origin: Origin {
             source: session.id.clone(),
             from_seq: range.from_seq,
             through_seq: range.through_seq,
-            range_key: format!("summary/{n}"),
-            extractor: Id::new(EXTRACTOR).ok()?,
+            range_key: format!("summary/{}", part.n),
+            extractor: id(EXTRACTOR)?,
         },
-        created_at_ms: at,
+        provenance,
+        relations: Vec::new(),
+        created_at_ms: part.at,
     })
 }
 
