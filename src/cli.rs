@@ -8,12 +8,13 @@ mod doctor;
 mod env;
 mod flags;
 mod instructions;
+mod mcp;
 mod memory;
 mod policy;
 mod proxy;
 mod receipts;
 mod remember;
-mod rooms;
+pub(crate) mod rooms;
 mod run;
 mod service;
 mod sessions;
@@ -67,6 +68,7 @@ enum Command {
     PreflightPolicy(policy::PolicyArgs),
     PreflightStatus(status::StatusArgs),
     Memory(memory::MemoryArgs),
+    Mcp(mcp::McpArgs),
     RememberPropose(remember::ProposeArgs),
     RememberConfirm(remember::ConfirmArgs),
     RememberList(remember::ListArgs),
@@ -110,7 +112,11 @@ impl Invocation {
             Command::RememberPurge(args) => args.json,
             Command::Env(args) => args.json,
             Command::Service(args) => args.json(),
-            Command::Run(_) | Command::Proxy(_) | Command::Supervise(_) | Command::Watch(_) => false,
+            Command::Run(_)
+            | Command::Proxy(_)
+            | Command::Supervise(_)
+            | Command::Watch(_)
+            | Command::Mcp(_) => false,
         };
         if json { Output::Json } else { Output::People }
     }
@@ -132,6 +138,7 @@ impl Invocation {
             Command::Proxy(args) => args.flags(),
             Command::Instructions(args) => args.flags(),
             Command::Memory(args) => args.flags(),
+            Command::Mcp(args) => args.flags(),
             Command::PreflightStatus(args) => args.flags(),
             Command::Doctor(args) => args.flags(),
             Command::Watch(args) => args.flags(),
@@ -162,6 +169,7 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
         Command::Service(args) => service::run(&args, &config, report),
         Command::Instructions(args) => instructions::run(&args, &config, report),
         Command::Memory(args) => memory::run(&args, &config, report),
+        Command::Mcp(args) => mcp::run(&args, &config, report),
         Command::PreflightPolicy(args) => policy::run(&args, &config, report),
         Command::PreflightStatus(_) => status::run(&config, report),
         Command::RememberPropose(args) => remember::propose(&args, &config, report),

@@ -8,9 +8,9 @@ use std::time::Duration;
 use agentspine_gate::seams::Seams;
 use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::{Gate, Refusal};
-use agentspine_memory::Ledger;
+use agentspine_memory::{Actor, Capability, Grants, Ledger};
 use agentspine_model::{HttpConfig, ModelClient, Url};
-use agentspine_recall::{Commands, Providers, Supervisor};
+use agentspine_recall::{Commands, Providers, Recall, Supervisor};
 
 use crate::chat::intake::{Intake, Permission};
 use crate::config::{Config, Secret};
@@ -30,6 +30,7 @@ pub(crate) struct Opening {
     state: PathBuf,
     project: Option<PathBuf>,
     commands: Commands,
+    memory: Grants,
     seams: Seams,
 }
 
@@ -43,22 +44,26 @@ pub(crate) fn opening(config: &Config, cwd: &Path) -> Opening {
         credentials: Arc::new(move |name| environment.get(name).map(ToOwned::to_owned)),
     };
     let seams = system::seams();
-    Opening { state: config.state_dir.clone(), project: config.project_root(cwd), commands, seams }
+    let memory = config.memory.authorization.grants(Actor::Model);
+    Opening { state: config.state_dir.clone(), project: config.project_root(cwd), commands, memory, seams }
 }
 
 impl Opening {
     /// Opens them: the desk's thread opens gate and conversation store.
     pub(crate) fn rooms(self) -> Result<Arc<Rooms>, Failure> {
-        let Self { state, project, commands, seams } = self;
+        let Self { state, project, commands, memory, seams } = self;
         let dir = StateDir::open(state, project.as_deref())?;
         // A ledger that cannot be opened fails its provider, which is optional unless the policy says otherwise.
         let ledger = Ledger::open(&dir.memory_db()).ok().map(|ledger| Arc::new(Mutex::new(ledger)));
-        let intake =
-            Intake { store: dir.conversations_db(), ledger: ledger.clone(), permission: Permission::Granted };
+        // A summary is the model's words: who may not let it write, does not let it write this way either.
+        let permission =
+            if memory.allows(Capability::SemanticWrite) { Permission::Granted } else { Permission::Denied };
+        let intake = Intake { store: dir.conversations_db(), ledger: ledger.clone(), permission };
         let desk = Desk::start(move || drawer(dir, seams)).map_err(|error| {
             Failure::other(format!("No thread for the gate: {error}"), "Check the process limits: ulimit -u")
         })?;
-        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, commands }, intake }))
+        let recall = if memory.allows(Capability::Recall) { Recall::On } else { Recall::Off };
+        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, recall, commands }, memory, intake }))
     }
 }
 

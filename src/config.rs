@@ -6,6 +6,7 @@
 
 mod compaction;
 mod file;
+mod memory;
 mod paths;
 mod proxy;
 mod secret;
@@ -21,6 +22,7 @@ use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::turn::{Identity, InstructionHost};
 
 pub(crate) use compaction::CompactionSettings;
+pub(crate) use memory::MemorySettings;
 pub(crate) use proxy::ProxySettings;
 pub(crate) use secret::Secret;
 
@@ -137,6 +139,8 @@ pub(crate) struct Config {
     pub proxy: ProxySettings,
     /// When a chat makes room by itself.
     pub compaction: CompactionSettings,
+    /// Who may do what with memories.
+    pub memory: MemorySettings,
     /// Terminal.
     pub ui: Ui,
     /// The state directory, absolute; not yet opened or checked.
@@ -177,6 +181,7 @@ impl Config {
             },
             proxy,
             compaction,
+            memory: MemorySettings::of(file.memory),
             ui: ui(flags, &environment, file.ui.ascii),
             state_dir: paths::state_dir(&environment, &home)?,
             file: path,

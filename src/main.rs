@@ -2,7 +2,7 @@
 //!
 //! The hallway: [`cli`] parses, [`config`] reads files, environment and flags once, [`system`] gives time and
 //! randomness, [`compose`] builds the rooms, [`turn`] is the path of a call, [`chat`] the host for people,
-//! [`conversations`] what was said, [`receipts`] what people see of the journal, [`report`] the one voice, [`terminal`] the
+//! [`memory`] what its tools ask of this program, [`conversations`] what was said, [`receipts`] what people see of the journal, [`report`] the one voice, [`terminal`] the
 //! full screen. Nothing here prints, except through [`report`].
 
 mod chat;
@@ -11,6 +11,7 @@ mod compose;
 mod config;
 mod conversations;
 mod desk;
+mod memory;
 mod proxy;
 mod receipts;
 mod report;

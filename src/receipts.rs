@@ -8,7 +8,8 @@ pub(crate) mod detail;
 pub(crate) mod live;
 mod reason;
 
-use agentspine_gate::journal::ReceiptRecord;
+use agentspine_gate::journal::{LIST_MAX, ReceiptRecord, Vault};
+use agentspine_gate::{ReceiptId, Refusal};
 use serde_json::Value;
 
 /// A bound field, or one of the row that recorded a refusal; null where neither has it.
@@ -16,6 +17,23 @@ pub(crate) fn claim(record: &ReceiptRecord, name: &str) -> Value {
     let bound = record.issued.as_ref().and_then(|issued| issued.body.get("claims")?.get(name));
     let refused = || record.refused.first().and_then(|refused| refused.body.get(name));
     bound.or_else(refused).cloned().unwrap_or(Value::Null)
+}
+
+/// Every receipt of the journal that `wanted` picks.
+pub(crate) fn matching(
+    vault: &mut Vault,
+    wanted: impl Fn(&ReceiptRecord) -> bool,
+) -> Result<Vec<ReceiptId>, Refusal> {
+    let mut found = Vec::new();
+    let mut before = None;
+    loop {
+        let page = vault.list(LIST_MAX, before, None)?;
+        found.extend(page.iter().filter(|record| wanted(record)).map(|record| record.id));
+        before = page.last().map(|record| record.first_seq);
+        if page.len() < usize::try_from(LIST_MAX).unwrap_or(usize::MAX) {
+            return Ok(found);
+        }
+    }
 }
 
 /// When its first row was written, wall milliseconds.

@@ -8,6 +8,7 @@ use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::{Draft, Span};
 use agentspine_gate::turn::{InstructionHost, TurnRequest};
 use agentspine_gate::{ReceiptId, Refusal, admit};
+use agentspine_memory::Grants;
 use agentspine_recall::Providers;
 
 use crate::chat::cancel::Cancel;
@@ -23,6 +24,8 @@ pub(crate) struct Rooms {
     pub providers: Providers,
     /// Summaries on their way into memory.
     pub intake: Intake,
+    /// What the model may do with memories.
+    pub memory: Grants,
 }
 
 /// One call, as its host is about to make it.

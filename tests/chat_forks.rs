@@ -26,13 +26,9 @@ fn fork(home: &Home, args: &[&str]) -> Value {
     home.json(&[&["sessions", "fork"], args, &["--json"]].concat())["session"].clone()
 }
 
-fn user_texts(body: &Value) -> String {
-    body.to_string()
-}
-
 #[test]
 fn a_fork_replays_what_its_parent_was_told_and_its_receipts_name_the_fork() {
-    let script = || ["one", "two", "three", "four"].map(|text| Answer::text(&[text])).into();
+    let script = || ["answer-a", "answer-b", "answer-c", "answer-d"].map(|text| Answer::text(&[text])).into();
     for (server, model) in Served::of_each_dialect(script) {
         let home = Home::new();
         home.write("src/project/CLAUDE.md", "Ours.\n");
@@ -41,9 +37,9 @@ fn a_fork_replays_what_its_parent_was_told_and_its_receipts_name_the_fork() {
         assert_eq!((&child["parent"], &child["seedLength"]), (&"s-parent".into(), &6.into()));
         assert_eq!(child["title"], "first words");
         let id = child["id"].as_str().unwrap();
-        assert_eq!(resume(&home, &model, id, "third words").out, "three\n");
+        assert_eq!(resume(&home, &model, id, "third words").out, "answer-c\n");
         home.ok(&["sessions", "delete", "s-parent", "--confirm"]);
-        assert_eq!(resume(&home, &model, id, "fourth words").out, "four\n");
+        assert_eq!(resume(&home, &model, id, "fourth words").out, "answer-d\n");
 
         let receipts = law(&home, &[&server]);
         let sessions: Vec<&str> = receipts.iter().map(|receipt| receipt.text("sessionId")).collect();
@@ -56,8 +52,8 @@ fn a_fork_replays_what_its_parent_was_told_and_its_receipts_name_the_fork() {
         let bodies = server.bodies();
         let until = |body: &str| body.find("second words").unwrap();
         assert_eq!(bodies[1][..until(&bodies[1])], bodies[2][..until(&bodies[2])]);
-        let last = user_texts(&server.requests().pop().unwrap().json());
-        for said in ["first words", "one", "second words", "two", "third words", "three", "fourth words"] {
+        let last = server.bodies().pop().unwrap();
+        for said in ["first words", "answer-a", "second words", "answer-b", "third words", "answer-c", "fourth words"] {
             assert_eq!(last.matches(said).count(), 1, "{said}: {last}");
         }
     }

@@ -259,3 +259,19 @@ fn a_forgotten_summary_is_nowhere_but_in_its_transcript_and_does_not_come_back()
     let found: Value = home.json(&["memory", "search", "canaryvalve", "--json"]);
     assert_eq!(found["entries"], serde_json::json!([]));
 }
+
+#[test]
+fn where_models_may_not_write_memories_a_summary_stays_in_its_transcript() {
+    for preset in ["disabled", "read-only"] {
+        let server = Served::start(texts(&["one", "We chose the blue valve.", "two"]));
+        let (home, model) = (Home::new(), server.chat());
+        home.write(".config/agentspine/config.toml", &format!("[memory]\npreset = \"{preset}\"\n"));
+        start(&home, &model, "s-1", "first words");
+        assert_eq!(resume(&home, &model, "s-1", "/compact").code, 0);
+        assert!(memories(&home).is_empty(), "{preset}");
+        law(&home, &[&server]);
+        home.write(".config/agentspine/config.toml", "");
+        resume(&home, &model, "s-1", "second words");
+        assert_eq!(texts_of(&memories(&home)), ["We chose the blue valve."], "caught up once it may be");
+    }
+}

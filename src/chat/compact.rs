@@ -173,8 +173,12 @@ impl Engine {
         let began = Instant::now();
         let messages = log::messages(&self.events, Message::User { text: summary::REQUEST.to_owned() });
         // Tools stay: servers refuse a history with tool calls where none is named, and caches begin with them.
-        let conversation =
-            Conversation { system: SYSTEM, messages, tools: tools::specs(), max_tokens: SUMMARY_TOKENS_MAX };
+        let conversation = Conversation {
+            system: SYSTEM,
+            messages,
+            tools: tools::specs(&self.rooms.memory),
+            max_tokens: SUMMARY_TOKENS_MAX,
+        };
         let draft = self.draft(&conversation);
         let request = self.request("", CallKind::Side, None, Digest::of(&draft.body))?;
         let call = Call { request, draft, event: Box::new(|receipt| LogEvent::Compacting { receipt }) };

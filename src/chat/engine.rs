@@ -212,8 +212,12 @@ impl Engine {
         cancel: &Cancel,
     ) -> Result<Passed, Stopped> {
         let messages = log::messages(&self.events, step.message(prompt));
-        let conversation =
-            Conversation { system: SYSTEM, messages, tools: tools::specs(), max_tokens: ANSWER_TOKENS_MAX };
+        let conversation = Conversation {
+            system: SYSTEM,
+            messages,
+            tools: tools::specs(&self.rooms.memory),
+            max_tokens: ANSWER_TOKENS_MAX,
+        };
         let draft = self.draft(&conversation);
         let (kind, retry_of) = step.kind();
         let request = self.request(prompt, kind, retry_of, Digest::of(&draft.body))?;
@@ -353,7 +357,7 @@ impl Engine {
         let mut results = Vec::new();
         for call in calls {
             say(out, ChatEvent::ToolUse { name: call.name.clone(), query: call.query() });
-            let (result, line) = tools::run(&self.rooms.providers, &self.binding, &call, budget).await;
+            let (result, line) = tools::run(&self.rooms, &self.binding, &call, budget).await;
             say(out, ChatEvent::ToolResult { ok: !result.is_error, line });
             results.push(result);
         }

@@ -43,6 +43,9 @@ const PIPE_BYTES_MAX: u64 = agentspine_gate::turn::PROMPT_BYTES_MAX as u64;
 
 /// Runs a chat, or one prompt of it.
 pub(crate) fn run(args: &ChatArgs, config: &Config, report: &mut Report) -> Result<(), Failure> {
+    for warning in &config.memory.warnings {
+        report.note(warning);
+    }
     let binding = bind(args, config)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(

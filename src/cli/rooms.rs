@@ -17,7 +17,7 @@ use crate::report::Failure;
 use crate::system;
 
 /// State directory and seams.
-pub(super) struct Rooms {
+pub(crate) struct Rooms {
     /// The state directory.
     pub dir: StateDir,
     /// Time, randomness, files.
@@ -33,12 +33,12 @@ impl Rooms {
     }
 
     /// Keyring, journal and anchor.
-    pub(super) fn vault(&self) -> Result<Vault, Refusal> {
+    pub(crate) fn vault(&self) -> Result<Vault, Refusal> {
         Vault::open(&self.dir, &self.seams)
     }
 
     /// Must-Remember.
-    pub(super) fn remember(&self) -> Result<RememberStore, Refusal> {
+    pub(crate) fn remember(&self) -> Result<RememberStore, Refusal> {
         RememberStore::open(&self.dir.remember(), self.vault()?.keyring())
     }
 
@@ -48,7 +48,7 @@ impl Rooms {
     }
 
     /// Sessions.
-    pub(super) fn conversations(&self) -> Result<Conversations, Failure> {
+    pub(crate) fn conversations(&self) -> Result<Conversations, Failure> {
         Ok(Conversations::open(&self.dir.conversations_db())?)
     }
 }

@@ -20,7 +20,7 @@ const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 const WORLD_WRITABLE: u32 = 0o002;
 
 /// The whole file. Every key is optional; an unknown one is an error.
-#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ConfigFile {
     pub identity: IdentityTable,
@@ -31,6 +31,8 @@ pub(super) struct ConfigFile {
     pub proxy: ProxyTable,
     pub compaction: CompactionTable,
     pub ui: UiTable,
+    /// Read apart: what is wrong in it disables memory and nothing else.
+    pub memory: Option<toml::Value>,
 }
 
 /// `[identity]`.

@@ -40,6 +40,8 @@ pub(crate) struct Compaction {
     /// What came of it; `None` while it runs.
     pub(crate) level: Option<Level>,
     pub(crate) line: String,
+    /// The preflight of its call, once that passed.
+    pub(crate) preflight: Option<Preflight>,
     /// How much has come.
     pub(crate) bytes: u64,
     pub(crate) summary: String,

@@ -5,6 +5,9 @@
 //! * [`search`]: full-text recall over the whole scope, with the reason for every entry;
 //! * `words`: how text becomes index terms (folding, identifiers, stems, CJK bigrams);
 //! * `index`: what the full-text index holds of a record;
+//! * [`tools`]: the six memory tools, one door for chat, command line and MCP;
+//! * [`import`] and [`export`]: taking memories in and along;
+//! * [`authorize`]: who may do what, granted by local configuration alone;
 //! * `schema`: migrations.
 //!
 //! Invariants: the scope is a range of row numbers, so a query cannot see a row of another scope; the full-text index
@@ -29,9 +32,12 @@
 //! # }
 //! ```
 
+pub mod authorize;
 pub mod cursor;
 pub mod entry;
+pub mod export;
 pub mod forget;
+pub mod import;
 mod index;
 pub mod ledger;
 pub mod name;
@@ -48,8 +54,10 @@ pub mod search;
 pub mod status;
 mod stopwords;
 mod text;
+pub mod tools;
 mod words;
 
+pub use authorize::{Actor, Authorization, Capability, Grants, NotGranted, Preset};
 pub use cursor::SessionCursor;
 pub use entry::Entry;
 pub use forget::{Cleanup, Forgotten};
@@ -63,3 +71,4 @@ pub use relation::{Predicate, Related, Relation};
 pub use remember::{RememberError, Remembered, Settled};
 pub use search::{Recalled, SearchResult};
 pub use status::{IndexState, Status};
+pub use tools::{ToolAnswer, Tools};

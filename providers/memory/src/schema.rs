@@ -5,12 +5,13 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::ledger::OpenError;
 
 mod v2;
+mod v4;
 
 /// `AMem` in ASCII: tells our file from any other SQLite file.
 pub(crate) const APPLICATION_ID: i64 = 0x414d_656d;
 
 /// One step for each version; the index of a step + 1 is the version it leads to.
-const MIGRATIONS: &[&str] = &[V1, v2::V2];
+const MIGRATIONS: &[&str] = &[V1, v2::V2, v4::PREVIEWS];
 
 /// A scope owns the row numbers `no << 32 ..= no << 32 | 0xffff_ffff`, in the records and in the index alike: a range
 /// of row numbers is a hard predicate that FTS5 can use, while `scope = ?` would read every match of the whole file.

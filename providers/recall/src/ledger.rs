@@ -8,31 +8,42 @@ use agentspine_gate::recall::{
 use agentspine_gate::{Detail, Id};
 use agentspine_memory::{Ledger, MemoryScope, Recalled, StoreError};
 
-use crate::run::{Answered, Asking, Retrieval, Stop};
+use crate::run::{Answered, Asking, Recall, Retrieval, Stop};
 
 /// Most items of one answer. The gate cuts them to its budget; a few more let it fill the place of a duplicate.
 const ITEMS_MAX: usize = 8;
 
 /// The embedded provider.
-pub struct LedgerV1(Option<Arc<Mutex<Ledger>>>);
+pub struct LedgerV1(Option<Arc<Mutex<Ledger>>>, Recall);
 
 impl LedgerV1 {
     /// Over a ledger; `None` where it could not be opened, then every question fails.
-    pub fn new(ledger: Option<Arc<Mutex<Ledger>>>) -> Self {
-        Self(ledger)
+    pub fn new(ledger: Option<Arc<Mutex<Ledger>>>, recall: Recall) -> Self {
+        Self(ledger, recall)
     }
 }
 
 impl Retrieval for LedgerV1 {
     fn ask(&self, planned: Planned, stop: Stop) -> Asking {
-        let ledger = self.0.clone();
+        let (ledger, recall) = (self.0.clone(), self.1);
         Box::pin(async move {
             match ledger {
+                _ if recall == Recall::Off => off(&planned),
                 Some(ledger) => within(ledger, planned, stop).await,
                 None => Err(failure(Detail::Missing, "The memory ledger could not be opened.")),
             }
         })
     }
+}
+
+/// Nobody asked for it where it is optional; a required provider that may not recall did not answer.
+fn off(planned: &Planned) -> Answered {
+    if planned.provider.required {
+        let message =
+            "Recall is switched off in the table [memory] of config.toml, but the policy requires it.";
+        return Err(failure(Detail::NotInvoked, message));
+    }
+    Ok(Answer { items: Vec::new(), screened_out: Vec::new(), rejected: 0 })
 }
 
 /// The blocking thread may outlive the deadline by the time of one statement; the interrupt keeps that short.

@@ -19,4 +19,4 @@ pub mod supervise;
 pub use cancel::{Cancelled, Canceller, cancellation};
 pub use child::Supervisor;
 pub use command::Commands;
-pub use run::{Answered, Asking, Providers, Retrieval, Stop, run};
+pub use run::{Answered, Asking, Providers, Recall, Retrieval, Stop, run};

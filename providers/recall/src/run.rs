@@ -37,11 +37,22 @@ pub trait Retrieval: Send + Sync {
     fn ask(&self, planned: Planned, stop: Stop) -> Asking;
 }
 
+/// Whether the local configuration lets `ledger/v1` recall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recall {
+    /// It does.
+    On,
+    /// It does not: an optional recall is empty, a required one fails.
+    Off,
+}
+
 /// Everything providers need, made once by the caller.
 #[derive(Clone)]
 pub struct Providers {
     /// The memory ledger of `ledger/v1`; `None` where it could not be opened.
     pub ledger: Option<Arc<Mutex<Ledger>>>,
+    /// Whether it may be asked.
+    pub recall: Recall,
     /// How commands are run.
     pub commands: Commands,
 }
@@ -49,7 +60,7 @@ pub struct Providers {
 impl Providers {
     fn door(&self, adapter: Adapter) -> Box<dyn Retrieval> {
         match adapter {
-            Adapter::LedgerV1 => Box::new(LedgerV1::new(self.ledger.clone())),
+            Adapter::LedgerV1 => Box::new(LedgerV1::new(self.ledger.clone(), self.recall)),
             Adapter::MnemoCommandV1 | Adapter::MnemoCommandV2 => Box::new(self.commands.clone()),
         }
     }

@@ -1,14 +1,13 @@
 //! Deleting a rule for good, together with the injected text that holds it.
 
-use agentspine_gate::journal::{LIST_MAX, Vault};
+use agentspine_gate::Id;
 use agentspine_gate::remember::{Listing, RememberError};
-use agentspine_gate::{Id, ReceiptId, Refusal};
 use serde_json::{Value, json};
 
 use super::PurgeArgs;
 use crate::cli::rooms::Rooms;
 use crate::config::Config;
-use crate::receipts::claim;
+use crate::receipts::{claim, matching};
 use crate::report::{Exit, Failure, Output, Report};
 
 /// Deletes for good; without the confirmation it names the sessions that would lose injected text.
@@ -17,7 +16,8 @@ pub(crate) fn purge(args: &PurgeArgs, config: &Config, report: &mut Report) -> R
     let store = rooms.remember()?;
     // A rule that does not verify cannot be listed, but it can be purged.
     let ids = store.list().map_or_else(|_| vec![args.entry.clone()], |listing| family(&listing, &args.entry));
-    let holding = injected(&mut rooms.vault()?, &ids)?;
+    // Receipts whose own injected text holds one of these rules.
+    let holding = matching(&mut rooms.vault()?, |record| holds(&claim(record, "mustRemember"), &ids))?;
     let mut conversations = rooms.conversations()?;
     let sessions = conversations.sessions_holding(&holding)?;
     if !args.confirm_local_purge {
@@ -40,22 +40,6 @@ fn family(listing: &Listing, id: &Id) -> Vec<Id> {
     let entries = listing.entries.iter().filter(of).map(|entry| entry.id.clone());
     let candidates = listing.candidates.iter().map(|candidate| &candidate.id).filter(|one| *one == id);
     entries.chain(candidates.cloned()).collect()
-}
-
-/// Receipts whose own injected text holds one of these rules.
-fn injected(vault: &mut Vault, ids: &[Id]) -> Result<Vec<ReceiptId>, Refusal> {
-    let mut found = Vec::new();
-    let mut before = None;
-    loop {
-        let page = vault.list(LIST_MAX, before, None)?;
-        found.extend(
-            page.iter().filter(|record| holds(&claim(record, "mustRemember"), ids)).map(|record| record.id),
-        );
-        before = page.last().map(|record| record.first_seq);
-        if page.len() < usize::try_from(LIST_MAX).unwrap_or(usize::MAX) {
-            return Ok(found);
-        }
-    }
 }
 
 fn holds(rules: &Value, ids: &[Id]) -> bool {

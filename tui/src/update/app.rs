@@ -103,7 +103,15 @@ fn preflight(state: &mut State, mut p: Preflight) {
     if state.phase != Phase::Stopping {
         state.phase = Phase::Calling { ms: 0 };
     }
-    state.transcript.push(p.turn, Body::Preflight(p));
+    let mut summary = (p.kind == CallKind::Side).then(|| p.clone());
+    let shown = state.transcript.change(is_compacting, |body| {
+        if let Body::Compaction(c) = body {
+            c.preflight = summary.take();
+        }
+    });
+    if p.kind != CallKind::Side || !shown {
+        state.transcript.push(p.turn, Body::Preflight(p));
+    }
 }
 
 fn recall(state: &mut State, mut r: Recall) {
@@ -231,11 +239,11 @@ fn is_compacting(body: &Body) -> bool {
 
 /// A prompt that waited for it goes on; else nothing runs any more.
 fn compaction_done(state: &mut State, level: Level, line: &str, summary: &str) {
-    let done = Compaction { level: Some(level), line: scrub_line(line), bytes: 0, summary: scrub(summary) };
-    let mut done = Some(done);
+    let (line, summary) = (scrub_line(line), scrub(summary));
+    let mut done = Some(Compaction { level: Some(level), line, summary, ..Compaction::default() });
     state.transcript.change(is_compacting, |body| {
-        if let Some(done) = done.take() {
-            *body = Body::Compaction(done);
+        if let (Body::Compaction(c), Some(done)) = (body, done.take()) {
+            *c = Compaction { preflight: c.preflight.take(), ..done };
         }
     });
     if let Some(done) = done {

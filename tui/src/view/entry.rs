@@ -181,8 +181,9 @@ fn compaction(c: &Compaction, columns: usize, theme: Theme) -> Vec<Line<'static>
         None if c.bytes > 0 => (Sign::Running, format!(" · {} so far", bytes(c.bytes))),
         None => (Sign::Running, String::new()),
     };
+    let mut lines = c.preflight.as_ref().map_or_else(Vec::new, |p| preflight(p, columns, theme));
     let line = format!("{}{came}", c.line);
-    let mut lines = wrap_plain(&line, theme.style(Tone::Plain), columns, &signed(sign, theme));
+    lines.extend(wrap_plain(&line, theme.style(Tone::Plain), columns, &signed(sign, theme)));
     if !c.summary.is_empty() {
         let bar = Indent::hanging("  │ ", "  │ ");
         lines.extend(wrap_plain(c.summary.trim_end(), theme.style(Tone::Dim), columns, &bar));
