@@ -166,9 +166,76 @@ fn an_unknown_tool_or_broken_input_is_answered_and_nothing_runs() {
         assert_eq!((run.code, run.out.as_str()), (0, "Understood.\n"), "{}", run.err);
         law(&home, &[&server]);
         let bodies = server.bodies();
-        assert!(bodies[1].contains("There is no tool bash."), "{}", bodies[1]);
-        assert!(bodies[2].contains("needs a query"), "{}", bodies[2]);
+        assert!(bodies[1].contains("there is no such memory tool"), "{}", bodies[1]);
+        assert!(bodies[2].contains("it takes query (1 to 4096 bytes)"), "{}", bodies[2]);
         assert!(!home.path().join("owned").exists());
+    }
+}
+
+#[test]
+fn a_model_remembers_and_proposes_and_what_it_proposed_binds_nothing() {
+    let script = || {
+        let remember = |kind: &str, summary: &str| {
+            Answer::tool(
+                "call",
+                "memory_remember",
+                json!({ "kind": kind, "title": kind, "summary": summary }),
+            )
+        };
+        vec![
+            remember("decision", "Deploys happen on Tuesdays."),
+            remember("taboo", "Nobody deploys on a Friday."),
+            Answer::tool("call", "memory_forget_preview", json!({ "query": "deploys" })),
+            Answer::text(&["Noted."]),
+            Answer::text(&["Tuesday."]),
+        ]
+    };
+    for (server, model) in Served::of_each_dialect(script) {
+        let home = Home::new();
+        assert_eq!(home.ask(&model, "Remember when we deploy").out, "Noted.\n");
+        assert_eq!(home.ask(&model, "When do deploys happen?").out, "Tuesday.\n");
+        let bodies = server.bodies();
+        assert!(bodies[1].contains("applied") && bodies[2].contains("pending"), "{}", bodies[2]);
+        assert!(bodies[3].contains("delete is not granted"), "{}", bodies[3]);
+        // The memory was recalled in the second session; the proposal is in no briefing.
+        assert!(bodies[4].contains("Tuesdays") && !bodies[4].contains("Friday"), "{}", bodies[4]);
+        let listed = home.json(&["remember-list", "--json"]);
+        assert_eq!(listed["entries"], json!([]));
+        assert_eq!(listed["candidates"][0]["kind"], "taboo");
+        assert!(listed["candidates"][0]["projectId"].is_string());
+        assert_eq!(home.json(&["memory", "search", "deploys", "--json"])["entries"][0]["trust"], "derived");
+        law(&home, &[&server]);
+    }
+}
+
+#[test]
+fn a_model_is_offered_what_the_configuration_allows() {
+    let cases: [(&str, &[&str]); 4] = [
+        ("preset = \"disabled\"", &[]),
+        ("preset = \"read-only\"", &["memory_search", "memory_status"]),
+        ("", &["memory_search", "memory_remember", "memory_status"]),
+        (
+            "preset = \"full\"\nreconcile_tool = true",
+            &[
+                "memory_search",
+                "memory_remember",
+                "memory_forget_preview",
+                "memory_forget_confirm",
+                "memory_status",
+                "memory_reconcile",
+            ],
+        ),
+    ];
+    for (table, offered) in cases {
+        let (server, home) = (Served::start([Answer::text(&["fine"])]), Home::new());
+        home.ok(&["memory", "remember", "--title", "Ports", "--summary", "The proxy listens on 8080."]);
+        home.write(".config/agentspine/config.toml", &format!("[memory]\n{table}\n"));
+        assert_eq!(home.ask(&server.anthropic(), "Which port does the proxy listen on?").code, 0);
+        let body = server.requests()[0].json();
+        let tools = body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names, offered, "{table}");
+        assert_eq!(body.to_string().contains("8080"), !offered.is_empty(), "recall follows the same table");
     }
 }
 

@@ -19,6 +19,8 @@ mod cli;
 mod dependencies;
 mod documents;
 mod first_hour;
+mod memory_attacks;
+mod memory_cli;
 mod providers;
 mod proxy_attacks;
 mod proxy_crowd;

@@ -247,6 +247,7 @@ fn a_compaction_is_an_item_of_the_transcript_and_a_resumed_session_shows_it() {
     again.wait_for("stays as it is");
     again.submit("third words");
     again.wait_for("You wrote: “third words”");
+    again.wait_for("ready · demo · turn 3");
     quit(again);
     let listed = home.json(&["sessions", "list", "--json"]);
     let sessions = listed["sessions"].as_array().unwrap();

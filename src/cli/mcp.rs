@@ -57,7 +57,9 @@ pub(super) fn run(args: &McpArgs, config: &Config, report: &mut Report) -> Resul
     for warning in &config.memory.warnings {
         report.note(warning);
     }
-    let server = Server(Arc::new(Mutex::new(Door::of_model(config, args.cwd.as_deref())?)));
+    let mut door = Door::of_model(config, args.cwd.as_deref())?;
+    door.settle();
+    let server = Server(Arc::new(Mutex::new(door)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::other(format!("The runtime did not start: {error}"), "Check the process limits: ulimit -a")
     })?;

@@ -6,6 +6,9 @@ mod forget;
 mod import;
 mod show;
 
+use std::borrow::Cow;
+
+use agentspine_memory::tools::QUERY_BYTES_MAX;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -100,7 +103,7 @@ pub(super) fn run(args: &MemoryArgs, config: &Config, report: &mut Report) -> Re
             show::remembered(&door.call("memory_remember", &arguments)?, report);
         }
         What::Search { query, limit } => {
-            let arguments = json!({ "query": query, "limit": limit });
+            let arguments = json!({ "query": ends(query), "limit": limit });
             show::found(&door.call("memory_search", &arguments)?, report);
         }
         What::Forget(args) => forget::both_steps(args, &mut door, report)?,
@@ -112,4 +115,15 @@ pub(super) fn run(args: &MemoryArgs, config: &Config, report: &mut Report) -> Re
         What::Import(args) => import::run(args, &mut door, report)?,
     }
     Ok(())
+}
+
+/// A query that is too long for the tool: its first and its last part, as with a prompt.
+fn ends(query: &str) -> Cow<'_, str> {
+    if query.len() <= QUERY_BYTES_MAX {
+        return Cow::Borrowed(query);
+    }
+    let half = QUERY_BYTES_MAX / 2 - 1;
+    let (head, tail) = (query.floor_char_boundary(half), query.ceil_char_boundary(query.len() - half));
+    let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
+    Cow::Owned(part(query.get(..head)) + " " + &part(query.get(tail..)))
 }

@@ -45,7 +45,7 @@ impl MemorySettings {
                         value.as_bool().ok_or("reconcile_tool is true or false")?;
                 }
                 "transcript-mirror" | "transcript_mirror" | "transcriptMirror" => {
-                    self.refuse("transcript-mirror")
+                    self.refuse("transcript-mirror");
                 }
                 "extraction" => self.refuse("extraction"),
                 "legacyBridge" | "legacy_bridge" | "legacy-bridge" => self.warnings.push(

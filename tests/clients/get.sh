@@ -10,16 +10,17 @@ set -euo pipefail
 claude=2.1.332 codex=0.171.0            # the builds that the recognisers were measured on
 anthropic_js=1.14.0 openai_js=6.49.0    # official libraries of both vendors
 anthropic_py=2.14.0 openai_py=3.57.0
+mcp_py=2.3.0                            # official library of the Model Context Protocol
 
 folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/agentspine-clients}
-wanted="claude $claude, codex $codex, js $anthropic_js $openai_js, py $anthropic_py $openai_py"
+wanted="claude $claude, codex $codex, js $anthropic_js $openai_js, py $anthropic_py $openai_py, mcp $mcp_py"
 fail() { printf 'tests/clients/get.sh: %s\n' "$*" >&2; exit 1; }
 
 check() {
     [[ $(<"$1/versions") == "$wanted" ]] || return 1
     [[ $(HOME=$1/home "$1/bin/claude" --version) == "$claude "* ]] || return 1
     [[ $(HOME=$1/home "$1/bin/codex" --version) == *" $codex" ]] || return 1
-    "$1/py/bin/python" -c 'import anthropic, openai' || return 1
+    "$1/py/bin/python" -c 'import anthropic, openai, mcp' || return 1
 }
 
 if [[ -f $folder/versions ]] && check "$folder" 2>/dev/null; then
@@ -40,7 +41,8 @@ trap 'rm -rf "$making"' EXIT
         "@anthropic-ai/claude-code-linux-x64@$claude" "codex-linux-x64@npm:@openai/codex@$codex-linux-x64" \
         "@anthropic-ai/sdk@$anthropic_js" "openai@$openai_js"
     python3 -m venv "$making/py"
-    "$making/py/bin/pip" install --quiet --disable-pip-version-check "anthropic==$anthropic_py" "openai==$openai_py"
+    "$making/py/bin/pip" install --quiet --disable-pip-version-check "anthropic==$anthropic_py" "openai==$openai_py" \
+        "mcp==$mcp_py"
 } >&2
 mkdir -p "$making/bin" "$making/home"
 ln -s ../js/node_modules/@anthropic-ai/claude-code-linux-x64/claude "$making/bin/claude"

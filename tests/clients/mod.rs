@@ -8,6 +8,7 @@ mod claude;
 mod codex;
 mod law;
 mod libraries;
+mod mcp;
 mod screen;
 mod script;
 mod turns;

@@ -376,16 +376,19 @@ fn entropy(value: &[u8]) -> f64 {
 }
 
 /// The vendored patterns end a token at white space or a quote. In prose it also ends at punctuation before a blank and at
-/// any character outside ASCII: such bytes become blanks, so that ranges stay the same.
+/// any character outside ASCII, in JSON inside JSON at the backslashes before a quote: such bytes become blanks, so that
+/// ranges stay the same.
 fn plain_ends(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
-    let mut ended = true;
+    let (mut ended, mut escaped) = (true, false);
     for b in bytes.iter_mut().rev() {
-        let ends = ended && b".,:;!?)]}>*".contains(b);
+        let (was_backslash, is_quote) = (*b == b'\\', b"\"'`".contains(b));
+        let ends = ended && b".,:;!?)]}>*".contains(b) || escaped && was_backslash;
         if !b.is_ascii() || ends {
             *b = b' ';
         }
         ended = b.is_ascii_whitespace();
+        escaped = is_quote || was_backslash;
     }
     bytes
 }

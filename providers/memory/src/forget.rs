@@ -3,15 +3,17 @@
 //! The first commit is the tombstone: from it on no path of recall returns the memory, in any process. It also takes the
 //! text out of the records and the index, which needs nothing from outside. What may stand outside (relations, then the
 //! projected record) is removed and its absence verified by reconcile; the digest and the names that this needs go last.
-//! Pages are overwritten (`secure_delete`), and the write-ahead log, which still holds the old ones, is truncated.
+//! The bytes go with [`crate::erase`].
 
 use agentspine_gate::Id;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
+use crate::erase::{ERASE_AT_ONCE_BYTES_MAX, erased};
 use crate::ledger::{Ledger, StoreError};
+use crate::name::Name;
 use crate::record::MemoryScope;
 use crate::retry::{self, Work};
-use crate::rows;
+use crate::{rows, settle};
 
 /// How far the cleanup after a forget has come. Recall returns the memory in none of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,38 +71,57 @@ pub enum Forgotten {
 impl Ledger {
     /// Forgets one memory of exactly this scope. From the first commit on nothing returns it.
     pub fn forget(&mut self, scope: &MemoryScope, id: &Id, now_ms: i64) -> Result<Forgotten, StoreError> {
-        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let Some((row, state)) = find(&tx, scope, id)? else { return Ok(Forgotten::Unknown) };
-        if state == "tombstoned" {
-            return Ok(Forgotten::Before(cleanup(&tx, id)?));
-        }
-        bury(&tx, row, &state, id, now_ms)?;
-        tx.commit()?;
-        Ok(Forgotten::Now(self.erase(id, now_ms)?))
+        let forgotten = self.forget_all(scope, std::slice::from_ref(id), now_ms)?;
+        forgotten.first().copied().ok_or(StoreError::Corrupt)
     }
 
-    /// What can be done here at once; where bytes or projections are left over, reconcile goes on.
+    /// Forgets several memories of exactly this scope, all in one commit; one result for each, in their order.
+    pub fn forget_all(
+        &mut self,
+        scope: &MemoryScope,
+        ids: &[Id],
+        now_ms: i64,
+    ) -> Result<Vec<Forgotten>, StoreError> {
+        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut forgotten = Vec::with_capacity(ids.len());
+        for id in ids {
+            forgotten.push(match find(&tx, scope, id)? {
+                None => Forgotten::Unknown,
+                Some((_, state)) if state == "tombstoned" => Forgotten::Before(cleanup(&tx, id)?),
+                Some((row, state)) => {
+                    bury(&tx, row, &state, id, now_ms)?;
+                    Forgotten::Now(Cleanup::Tombstoned)
+                }
+            });
+        }
+        tx.commit()?;
+        if self.bytes()? > ERASE_AT_ONCE_BYTES_MAX {
+            return Ok(forgotten);
+        }
+        for (id, result) in ids.iter().zip(&mut forgotten) {
+            if matches!(result, Forgotten::Now(_)) {
+                *result = Forgotten::Now(self.erase(id, now_ms)?);
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// What can be done here; where bytes or projections are left over, reconcile goes on.
     pub(crate) fn erase(&mut self, id: &Id, now_ms: i64) -> Result<Cleanup, StoreError> {
-        if !self.truncate_log()? {
+        if !erased(&self.db, id)? && !self.scrub(now_ms)? {
             return Ok(Cleanup::Tombstoned);
         }
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let sql = "UPDATE memory_tombstone SET erased_at = ? WHERE memory_id = ? AND erased_at IS NULL";
-        tx.execute(sql, params![now_ms, id.as_str()])?;
-        let cleanup =
-            if outside(&tx, id)? { Cleanup::CleanupPending } else { Cleanup::ActiveShelfCleanupComplete };
-        set(&tx, id, cleanup, now_ms)?;
-        if cleanup == Cleanup::ActiveShelfCleanupComplete {
-            retry::done(&tx, id)?;
-        }
+        let name = name(&tx, id)?;
+        let left = if outside(&tx, id, &name)? {
+            set(&tx, id, Cleanup::CleanupPending, now_ms)?;
+            Cleanup::CleanupPending
+        } else {
+            complete(&tx, id, &name, now_ms)?;
+            Cleanup::ActiveShelfCleanupComplete
+        };
         tx.commit()?;
-        Ok(cleanup)
-    }
-
-    /// Truncates the write-ahead log, which still holds erased pages; whether no reader held it back.
-    fn truncate_log(&self) -> Result<bool, StoreError> {
-        let busy: i64 = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-        Ok(busy == 0)
+        Ok(left)
     }
 }
 
@@ -113,6 +134,12 @@ fn find(db: &Connection, scope: &MemoryScope, id: &Id) -> Result<Option<(i64, St
 
 /// The tombstone, in the caller's transaction: text, index and everything a text could be guessed from.
 fn bury(db: &Connection, row: i64, state: &str, id: &Id, now_ms: i64) -> Result<(), StoreError> {
+    let key = params![id.as_str()];
+    let name = name(db, id)?;
+    let payload = match settle::job(db, id)? {
+        Some(job) if outside(db, id, &name)? => Some(job.what.digest().to_hex()),
+        _ => None,
+    };
     if state == "applied" {
         rows::withdraw(db, row)?;
     }
@@ -121,22 +148,43 @@ fn bury(db: &Connection, row: i64, state: &str, id: &Id, now_ms: i64) -> Result<
                 subject = NULL, words = 0, changed_at = ? WHERE row = ?",
         params![now_ms, row],
     )?;
-    let key = params![id.as_str()];
-    let sql = "INSERT INTO memory_tombstone (memory_id, forgotten_at) VALUES (?, ?)";
-    db.execute(sql, params![id.as_str(), now_ms])?;
+    let sql = "INSERT INTO memory_tombstone (memory_id, forgotten_at, payload_digest) VALUES (?, ?, ?)";
+    db.execute(sql, params![id.as_str(), now_ms, payload])?;
     // The digest of a short text could be guessed, the range key can be a host's words.
     let sql = "UPDATE memory_operation SET payload_digest = NULL, receipt = NULL, range_key = '' WHERE memory_id = ?";
     db.execute(sql, key)?;
     db.execute("UPDATE memory_provenance SET cwd = '' WHERE memory_id = ? AND cwd IS NOT NULL", key)?;
+    // Nobody may write these any more, also not the host that has another memory's relation to this one in hand.
+    let sql =
+        "UPDATE memory_relation SET state = 'withdrawn', changed_at = ?2 WHERE subject = ?1 OR object = ?1";
+    db.execute(sql, params![name.as_str(), now_ms])?;
     retry::ask(db, id, Work::Cleanup, now_ms)?;
     Ok(())
 }
 
-/// Whether anything of it may stand outside.
-fn outside(db: &Connection, id: &Id) -> Result<bool, StoreError> {
+/// Nothing of it stands anywhere: the last of what was needed to remove it goes, in the caller's transaction.
+pub(crate) fn complete(db: &Connection, id: &Id, name: &Name, now_ms: i64) -> Result<(), StoreError> {
+    db.execute("DELETE FROM memory_relation WHERE subject = ?1 OR object = ?1", [name.as_str()])?;
+    db.execute("UPDATE memory_tombstone SET payload_digest = NULL WHERE memory_id = ?", [id.as_str()])?;
+    set(db, id, Cleanup::ActiveShelfCleanupComplete, now_ms)?;
+    Ok(retry::done(db, id)?)
+}
+
+/// The name of a memory, by its stored scope.
+pub(crate) fn name(db: &Connection, id: &Id) -> Result<Name, StoreError> {
     let sql =
-        "SELECT EXISTS (SELECT 1 FROM memory_operation WHERE memory_id = ? AND dispatched_at IS NOT NULL)";
-    Ok(db.query_row(sql, [id.as_str()], |row| row.get(0))?)
+        "SELECT s.digest FROM memory_record r JOIN memory_scope s ON s.no = r.scope_no WHERE r.memory_id = ?";
+    let digest: String = db.query_row(sql, [id.as_str()], |row| row.get(0))?;
+    Ok(Name::in_scope(&digest, id.as_str()))
+}
+
+/// Whether anything of it may stand outside.
+fn outside(db: &Connection, id: &Id, name: &Name) -> Result<bool, StoreError> {
+    let sql =
+        "SELECT EXISTS (SELECT 1 FROM memory_operation WHERE memory_id = ?1 AND dispatched_at IS NOT NULL)
+                   OR EXISTS (SELECT 1 FROM memory_relation
+                              WHERE (subject = ?2 OR object = ?2) AND dispatched_at IS NOT NULL)";
+    Ok(db.query_row(sql, [id.as_str(), name.as_str()], |row| row.get(0))?)
 }
 
 fn cleanup(db: &Connection, id: &Id) -> Result<Cleanup, StoreError> {
@@ -145,7 +193,7 @@ fn cleanup(db: &Connection, id: &Id) -> Result<Cleanup, StoreError> {
     Cleanup::parse(&text)
 }
 
-fn set(db: &Connection, id: &Id, cleanup: Cleanup, now_ms: i64) -> Result<(), StoreError> {
+pub(crate) fn set(db: &Connection, id: &Id, cleanup: Cleanup, now_ms: i64) -> Result<(), StoreError> {
     let sql = "UPDATE memory_record SET cleanup = ?, changed_at = ? WHERE memory_id = ?";
     db.execute(sql, params![cleanup.as_str(), now_ms, id.as_str()])?;
     Ok(())

@@ -79,6 +79,8 @@ impl From<rusqlite::Error> for OpenError {
 pub struct Ledger {
     pub(crate) db: Connection,
     pub(crate) projecting: Projecting,
+    /// Names this connection in claims.
+    pub(crate) owner: String,
 }
 
 /// Ends the read that a [`Ledger`] is busy with; harmless when there is none.
@@ -113,7 +115,8 @@ impl Ledger {
         db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
         configure(&db)?;
         schema::migrate(&mut db)?;
-        Ok(Self { db, projecting: Projecting::Off })
+        let owner = db.query_row("SELECT lower(hex(randomblob(16)))", [], |row| row.get(0))?;
+        Ok(Self { db, projecting: Projecting::Off, owner })
     }
 
     /// Says whether what is remembered from now on is projected.

@@ -15,7 +15,12 @@ pub struct Name(String);
 impl Name {
     /// The name of a memory of this scope.
     pub fn memory(scope: &MemoryScope, id: &Id) -> Self {
-        Self(format!("dshmem:v1:{}:{id}", scope.digest().to_hex()))
+        Self::in_scope(&scope.digest().to_hex(), id.as_str())
+    }
+
+    /// The same, by the stored digest of the scope.
+    pub(crate) fn in_scope(digest: &str, id: &str) -> Self {
+        Self(format!("dshmem:v1:{digest}:{id}"))
     }
 
     /// The name of a session of this scope.

@@ -78,7 +78,7 @@ impl Ledger {
                         (SELECT min(operation_id) FROM memory_operation WHERE memory_id = r.memory_id))
                    WHERE r.memory_id = ? AND s.digest = ? AND r.state <> 'tombstoned'";
         let key = params![id.as_str(), scope.digest().to_hex()];
-        Ok(self.db.query_row(sql, key, |row| Ok(read(row))).optional()?.transpose()?)
+        self.db.query_row(sql, key, |row| Ok(read(row))).optional()?.transpose()
     }
 }
 

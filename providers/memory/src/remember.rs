@@ -110,6 +110,8 @@ enum Repeat {
     StaysForgotten,
     /// A person asked for it.
     Anew,
+    /// A range is ingested once: whoever came first has said it, and the cursor has to get past it.
+    FirstWins,
 }
 
 impl Ledger {
@@ -132,7 +134,8 @@ impl Ledger {
     /// Remembers what was made from a range of a session, and moves the session's cursor with it.
     ///
     /// A range is ingested once: several memories may be made from it, told apart by their range keys, but no other
-    /// range of the same source and extractor may overlap it. An error moves no cursor; see [`Ledger::skip`].
+    /// range of the same source and extractor may overlap it. The same range again keeps what it said first, also where
+    /// it says something else now. An error moves no cursor; see [`Ledger::skip`].
     pub fn ingest(
         &mut self,
         memory: &NewMemory,
@@ -142,7 +145,7 @@ impl Ledger {
         if cursor.session != memory.origin.source || cursor.through_seq < memory.origin.through_seq {
             return Err(RememberError::Cursor);
         }
-        self.store(memory, scope, Repeat::StaysForgotten, Some(cursor))
+        self.store(memory, scope, Repeat::FirstWins, Some(cursor))
     }
 
     fn store(
@@ -187,7 +190,9 @@ impl Order<'_> {
                 Earlier::Never => return self.first(db, operation, again),
                 Earlier::Forgotten(_) if self.repeat == Repeat::Anew => again += 1,
                 Earlier::Forgotten(memory) => return Ok((memory, Settled::Forgotten)),
-                Earlier::Stored(memory, digest, state) if digest == self.payload.to_hex() => {
+                Earlier::Stored(memory, digest, state)
+                    if digest == self.payload.to_hex() || self.repeat == Repeat::FirstWins =>
+                {
                     let settled = self.repeated(db, &memory, state)?;
                     return Ok((memory, settled));
                 }
@@ -200,6 +205,7 @@ impl Order<'_> {
     fn repeated(&self, db: &Connection, memory: &Id, state: State) -> Result<Settled, RememberError> {
         match state {
             State::Applied => Ok(Settled::Replayed),
+            State::Conflict if self.repeat == Repeat::FirstWins => Ok(Settled::Replayed),
             State::Conflict => Err(RememberError::Conflict),
             State::Pending | State::Dispatched | State::Uncertain | State::Failed => {
                 retry::ask(db, memory, Work::Write, self.new.created_at_ms)?;

@@ -60,6 +60,7 @@ struct Room {
     authorization: Authorization,
     actor: Actor,
     scope: MemoryScope,
+    session: &'static str,
     now_ms: i64,
 }
 
@@ -71,6 +72,7 @@ impl Room {
             authorization: Authorization { preset, ..Authorization::default() },
             actor: Actor::Model,
             scope: scope(),
+            session: "session:1",
             now_ms: NOW,
         }
     }
@@ -80,7 +82,7 @@ impl Room {
             scope: self.scope.clone(),
             grants: self.authorization.grants(self.actor),
             actor: self.actor,
-            source: id("session:1"),
+            source: id(self.session),
             session: None,
             now_ms: self.now_ms,
             rng: &RNG,
@@ -277,7 +279,8 @@ fn the_same_words_are_remembered_once_also_by_another_session() {
     let again = room.ok("memory_remember", &arguments);
     assert_eq!((&first["status"], &again["status"]), (&json!("applied"), &json!("replayed")));
     assert_eq!(first["memory_id"], again["memory_id"]);
-    room.actor = Actor::Person;
+    room.session = "session:2";
+    assert_eq!(room.ok("memory_remember", &arguments)["memory_id"], first["memory_id"]);
     let found = room.ok("memory_search", &json!({ "query": "port" }));
     assert_eq!(found["total_in_scope"], 1);
 }

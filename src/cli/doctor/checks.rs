@@ -4,6 +4,7 @@ use agentspine_gate::instructions::{project_id, snapshot};
 use agentspine_gate::remember::fits_budget;
 use agentspine_gate::turn::Host;
 use agentspine_gate::{Detail, Refusal};
+use agentspine_memory::Ledger;
 use agentspine_model::{Dialect, ModelSpec, PlainHttp};
 
 use super::{Check, providers, proxy};
@@ -24,6 +25,7 @@ pub(super) fn all(config: &Config) -> Vec<Check> {
             checks.push(Check::of("must-remember", must_remember(&rooms, config)));
             checks.push(Check::of("instructions", instructions(&rooms, config)));
             checks.push(Check::of("providers", providers::check(&rooms, config)));
+            checks.push(Check::of("memory", Ok(memory(&rooms, config))));
             checks.push(Check::of("sessions", sessions(&rooms)));
             checks.extend(proxy::all(&rooms, config));
         }
@@ -36,6 +38,21 @@ pub(super) fn all(config: &Config) -> Vec<Check> {
 fn configuration(config: &Config) -> String {
     let file = config.short_path(&config.file);
     if config.file.exists() { file } else { format!("{file} does not exist; defaults") }
+}
+
+/// Never keeps a call from being made: recall is optional unless the policy says otherwise.
+fn memory(rooms: &Rooms, config: &Config) -> String {
+    let status = Ledger::open(&rooms.dir.memory_db()).map_err(|error| error.to_string());
+    let status = status.and_then(|ledger| ledger.status().map_err(|error| error.to_string()));
+    let status = status.map_or_else(
+        |why| format!("not usable: {why}"),
+        |status| {
+            let applied = status.records.get("applied").unwrap_or(&0);
+            format!("{applied} remembered, index {}", status.index.as_str())
+        },
+    );
+    let preset = format!("preset {}", config.memory.authorization.preset.as_str());
+    [status, preset].into_iter().chain(config.memory.warnings.iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 
 fn journal(rooms: &Rooms) -> Result<String, Failure> {

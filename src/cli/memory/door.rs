@@ -51,6 +51,12 @@ impl Door {
         Ok(Self { rooms, ledger, scope, grants, actor, source })
     }
 
+    /// Settles what an earlier process left open. What fails here stays open, and the status says so.
+    pub(in crate::cli) fn settle(&mut self) {
+        let now_ms = self.now_ms();
+        let _ = self.ledger.reconcile(None, now_ms);
+    }
+
     /// What export and import work on.
     pub(super) fn parts(&mut self) -> (&mut Ledger, &MemoryScope, &Grants) {
         (&mut self.ledger, &self.scope, &self.grants)

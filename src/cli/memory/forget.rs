@@ -2,6 +2,7 @@
 
 use std::io::BufRead as _;
 
+use agentspine_memory::Cleanup;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -152,6 +153,12 @@ fn forget(token: &str, ids: &Value, door: &mut Door, report: &mut Report) -> Res
             show::text(&refused["memory_id"]),
             show::text(&refused["reason"])
         ));
+    }
+    let results = answer["results"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if results.iter().any(|result| result["cleanup_state"] != Cleanup::ActiveShelfCleanupComplete.as_str()) {
+        report.note(
+            "forgotten, but not every byte of it is overwritten yet; to go on: agentspine memory reconcile",
+        );
     }
     if let Some(reason) = answer["not_erased"]["reason"].as_str() {
         report.note(format!("text injected into conversations is still there: {reason}"));

@@ -5,7 +5,7 @@ mod files;
 use std::path::PathBuf;
 
 use agentspine_gate::Id;
-use agentspine_gate::remember::{Proposal, RememberScope};
+use agentspine_gate::remember::{CandidateStatus, Proposal, RememberScope};
 use agentspine_memory::import::{self, Draft, Item, Place, Reach, RuleDraft, Verdict, What};
 use agentspine_memory::remember::Settled;
 use agentspine_memory::{Capability, Grants};
@@ -61,6 +61,9 @@ struct Step {
 
 enum Deed {
     Memory(Draft),
+    /// A memory that is here already.
+    Known(Draft),
+    /// A rule, and the candidate it became.
     Rule(RuleDraft, Option<Id>),
     Pointer,
     Left,
@@ -156,7 +159,7 @@ fn step(item: Item, verdicts: &mut impl Iterator<Item = Verdict>, grants: &Grant
                 redacted(&labels, &mut notes);
                 (Deed::Memory(draft), "new")
             }
-            Some(Verdict::Known) => (Deed::Pointer, "known"),
+            Some(Verdict::Known) => (Deed::Known(draft), "known"),
             Some(Verdict::Forgotten) => {
                 left("it was forgotten here; to have it again: agentspine memory remember".to_owned())
             }
@@ -176,7 +179,7 @@ fn redacted(labels: &[String], notes: &mut Vec<String>) {
 /// Does one step. What is refused after all is told like everything else that is left.
 fn carry_out(step: &mut Step, door: &mut Door) -> Result<(), Failure> {
     match &mut step.deed {
-        Deed::Pointer | Deed::Left => {}
+        Deed::Known(_) | Deed::Pointer | Deed::Left => {}
         Deed::Memory(draft) => {
             let (ledger, scope, _) = door.parts();
             match ledger.take(scope, draft) {
@@ -202,7 +205,8 @@ fn carry_out(step: &mut Step, door: &mut Door) -> Result<(), Failure> {
             match door.remember()?.propose(proposal) {
                 Ok(proposed) => {
                     step.state = if proposed.duplicate { "known" } else { "to confirm" };
-                    *id = Some(proposed.candidate.id).filter(|_| waits(&proposed.candidate.status));
+                    *id = Some(proposed.candidate.id)
+                        .filter(|_| proposed.candidate.status == CandidateStatus::PendingConfirmation);
                 }
                 Err(error) => {
                     step.state = "left out";
@@ -212,10 +216,6 @@ fn carry_out(step: &mut Step, door: &mut Door) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-fn waits(status: &agentspine_gate::remember::CandidateStatus) -> bool {
-    *status == agentspine_gate::remember::CandidateStatus::PendingConfirmation
 }
 
 /// Within the person's own identity: a source names project, group and task at most.
@@ -268,7 +268,7 @@ fn counts(steps: &[Step]) -> Value {
 
 fn row(step: &Step) -> [String; 5] {
     let (kind, what) = match &step.deed {
-        Deed::Memory(draft) => (draft.kind.as_str(), short(&draft.title)),
+        Deed::Memory(draft) | Deed::Known(draft) => (draft.kind.as_str(), short(&draft.title)),
         Deed::Rule(rule, _) => (rule.kind.as_str(), short(&rule.claim)),
         Deed::Pointer | Deed::Left => ("-", String::new()),
     };
@@ -280,7 +280,7 @@ fn as_json(step: &Step) -> Value {
         "file": step.at.file, "line": step.at.line, "state": step.state, "notes": step.notes,
     });
     match &step.deed {
-        Deed::Memory(draft) => {
+        Deed::Memory(draft) | Deed::Known(draft) => {
             value["kind"] = json!(draft.kind.as_str());
             value["title"] = json!(shown(&draft.title));
         }

@@ -155,8 +155,8 @@ fn imperative(text: &str) -> Option<&'static str> {
         let rest = start.strip_prefix(*word);
         rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
     };
-    if TABOOS.iter().any(|word| begins(&word)) {
+    if TABOOS.iter().any(&begins) {
         return Some("taboo");
     }
-    RULES.iter().any(|word| begins(&word)).then_some("rule")
+    RULES.iter().any(begins).then_some("rule")
 }

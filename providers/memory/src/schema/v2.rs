@@ -2,7 +2,7 @@
 
 /// Adds to version 1 without touching a memory of it; its operation ids stay what they were.
 ///
-/// * `memory_operation.dispatched_at` is set before anything may have left this ledger, and stays;
+/// * `dispatched_at` of operations and relations is set before anything may have left this ledger, and stays;
 /// * `memory_provenance` names the operation that made the memory; others can have come to the same memory;
 /// * `memory_relation` holds exact triples of names that the host made, nothing else is ever removed outside;
 /// * `memory_tombstone.payload_digest` is what may still stand outside under our name, until it is known to be gone;
@@ -39,10 +39,12 @@ CREATE TABLE memory_relation (
     subject    TEXT NOT NULL,
     predicate  TEXT NOT NULL,
     object     TEXT NOT NULL,
-    state      TEXT NOT NULL CHECK (state IN ('pending', 'dispatched', 'applied', 'uncertain', 'failed')),
+    state      TEXT NOT NULL CHECK (state IN ('pending', 'dispatched', 'applied', 'uncertain', 'failed', 'withdrawn')),
+    dispatched_at INTEGER,
     changed_at INTEGER NOT NULL,
     PRIMARY KEY (memory_id, n)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX memory_relation_by_subject ON memory_relation (subject);
 CREATE INDEX memory_relation_by_object ON memory_relation (object);
 
 CREATE TABLE memory_tombstone (
@@ -52,8 +54,9 @@ CREATE TABLE memory_tombstone (
     payload_digest TEXT,
     swept_at       INTEGER
 ) STRICT, WITHOUT ROWID;
-INSERT INTO memory_tombstone (memory_id, forgotten_at, erased_at)
-    SELECT memory_id, changed_at, changed_at FROM memory_record WHERE state = 'tombstoned';
+CREATE INDEX memory_tombstone_by_age ON memory_tombstone (forgotten_at) WHERE swept_at IS NULL;
+INSERT INTO memory_tombstone (memory_id, forgotten_at)
+    SELECT memory_id, changed_at FROM memory_record WHERE state = 'tombstoned';
 
 CREATE TABLE session_cursor (
     session     TEXT PRIMARY KEY,
@@ -72,6 +75,9 @@ CREATE TABLE retry_queue (
     CHECK ((owner IS NULL) = (claimed_until IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX retry_queue_by_due ON retry_queue (due_at);
+-- Version 1 overwrote what it deleted, and left copies of it between the cells of pages.
+INSERT INTO retry_queue (memory_id, work, due_at)
+    SELECT memory_id, 'cleanup', changed_at FROM memory_record WHERE state = 'tombstoned';
 
 CREATE TABLE dead_letter (
     memory_id TEXT PRIMARY KEY REFERENCES memory_record (memory_id),

@@ -54,18 +54,19 @@ impl Tools<'_> {
         let listed = previews::redeem(self.ledger, &asked.preview_token, scope, now)?;
         let listed: HashSet<Id> = listed.ok_or(ToolError::Preview)?.into_iter().collect();
         let mut seen = HashSet::new();
-        let (mut results, mut refused, mut gone) = (Vec::new(), Vec::new(), Vec::new());
-        for id in asked.memory_ids.iter().filter(|id| seen.insert(*id)) {
-            if !listed.contains(id) {
-                refused.push(json!({ "memory_id": id, "reason": "not in this preview" }));
-                continue;
-            }
-            match self.ledger.forget(scope, id, now)? {
+        let asked = asked.memory_ids.iter().filter(|id| seen.insert(*id)).cloned();
+        let (chosen, others): (Vec<Id>, Vec<Id>) = asked.partition(|id| listed.contains(id));
+        let forgotten = self.ledger.forget_all(scope, &chosen, now)?;
+        let refusal = |id: &Id, reason: &str| json!({ "memory_id": id, "reason": reason });
+        let mut refused: Vec<Value> = others.iter().map(|id| refusal(id, "not in this preview")).collect();
+        let (mut results, mut gone) = (Vec::new(), Vec::new());
+        for (id, forgotten) in chosen.into_iter().zip(forgotten) {
+            match forgotten {
                 Forgotten::Now(cleanup) | Forgotten::Before(cleanup) => {
                     results.push(json!({ "memory_id": id, "cleanup_state": cleanup.as_str() }));
-                    gone.push(id.clone());
+                    gone.push(id);
                 }
-                Forgotten::Unknown => refused.push(json!({ "memory_id": id, "reason": "no longer here" })),
+                Forgotten::Unknown => refused.push(refusal(&id, "no longer here")),
             }
         }
         let line = format!("{} forgotten, {} refused", results.len(), refused.len());

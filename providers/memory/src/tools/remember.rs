@@ -21,8 +21,8 @@ impl Tools<'_> {
     pub(super) fn remember(&mut self, asked: arguments::Remember) -> Result<ToolAnswer, ToolError> {
         use arguments::AnyKind;
         let kind = match asked.kind {
-            AnyKind::Rule => return self.propose(CandidateKind::Rule, &asked),
-            AnyKind::Taboo => return self.propose(CandidateKind::Taboo, &asked),
+            AnyKind::Rule => return Ok(self.propose(CandidateKind::Rule, &asked)),
+            AnyKind::Taboo => return Ok(self.propose(CandidateKind::Taboo, &asked)),
             AnyKind::Decision => Kind::Decision,
             AnyKind::Preference => Kind::Preference,
             AnyKind::WorkUnit => Kind::WorkUnit,
@@ -41,13 +41,13 @@ impl Tools<'_> {
     }
 
     /// A rule of the person's own words; nothing of it binds yet.
-    fn propose(&mut self, kind: CandidateKind, asked: &arguments::Remember) -> Result<ToolAnswer, ToolError> {
+    fn propose(&mut self, kind: CandidateKind, asked: &arguments::Remember) -> ToolAnswer {
         let claim = claim(&asked.title, &asked.summary);
         let proposed = match self.host.propose(kind, &claim) {
             Ok(proposed) => proposed,
             Err(error) => {
                 let why = Why { reason: error.message, advice: error.advice };
-                return Ok(self.not_remembered("failed", &why));
+                return self.not_remembered("failed", &why);
             }
         };
         let status = if proposed.known { "replayed" } else { "pending" };
@@ -57,7 +57,7 @@ impl Tools<'_> {
             "scope": self.scope_word(),
             "note": "A proposal. It is in no briefing and binds nothing until the person confirms it.",
         });
-        Ok(ToolAnswer::done(value, format!("{} proposed ({status})", kind.as_str())))
+        ToolAnswer::done(value, format!("{} proposed ({status})", kind.as_str()))
     }
 
     fn new_memory(&self, kind: Kind, asked: arguments::Remember) -> Result<NewMemory, StoreError> {

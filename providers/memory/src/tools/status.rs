@@ -44,10 +44,17 @@ impl Tools<'_> {
     }
 
     pub(super) fn reconcile(&mut self) -> Result<ToolAnswer, ToolError> {
+        // Nothing is projected yet; what waits is settled against the ledger itself.
+        let done = self.ledger.reconcile(None, self.caller.now_ms)?;
         let value = json!({
-            "checked": 0, "applied": 0, "conflicts": 0, "unresolved": 0, "cleanups": 0, "remaining": 0,
-            "truncated": false,
+            "checked": done.checked,
+            "applied": done.applied,
+            "conflicts": done.conflicts,
+            "unresolved": done.unresolved,
+            "cleanups": done.cleanups,
+            "remaining": done.remaining,
+            "truncated": done.truncated,
         });
-        Ok(ToolAnswer::done(value, "0 checked".to_owned()))
+        Ok(ToolAnswer::done(value, format!("{} checked, {} remaining", done.checked, done.remaining)))
     }
 }

@@ -1,6 +1,8 @@
 //! Ledgers in their own directories, and memories that differ where a test says so.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod shelf;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -73,6 +75,8 @@ pub fn memory(title: &str, summary: &str) -> NewMemory {
 
 /// Whether any file of the directory holds these bytes.
 pub fn on_disk(dir: &Path, text: &str) -> bool {
-    let files = std::fs::read_dir(dir).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
+    let files =
+        std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file());
+    let files = files.map(|path| std::fs::read(path).unwrap());
     files.into_iter().any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
 }
