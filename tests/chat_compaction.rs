@@ -52,7 +52,9 @@ fn after_a_compaction_the_summary_stands_in_and_everything_mandatory_is_injected
 
         let receipts = law(&home, &[&server]);
         assert_eq!(kinds(&receipts), ["turn", "turn", "side", "turn", "turn"]);
-        assert!(receipts.iter().all(|receipt| (receipt.state(), receipt.outcome()) == ("consumed", "answered")));
+        assert!(
+            receipts.iter().all(|receipt| (receipt.state(), receipt.outcome()) == ("consumed", "answered"))
+        );
         let both = |state| [("claude:user/CLAUDE.md", state), ("claude:project/CLAUDE.md", state)];
         assert_eq!(receipts[2].documents(), both("replayed"));
         assert_eq!(receipts[2].claims()["providers"], json!([]));
@@ -143,7 +145,8 @@ fn a_failed_cut_or_useless_summary_changes_nothing_and_says_so() {
 
 #[test]
 fn a_refused_or_interrupted_summary_changes_nothing() {
-    let server = Served::start([Answer::text(&["one"]), Answer::cut(&["half"], End::Hang), Answer::text(&["two"])]);
+    let server =
+        Served::start([Answer::text(&["one"]), Answer::cut(&["half"], End::Hang), Answer::text(&["two"])]);
     let (home, model) = (Home::new(), server.chat());
     home.write("src/project/CLAUDE.md", "Ours.\n");
     home.ask(&model, "first words");
@@ -196,8 +199,12 @@ fn a_window_that_fills_up_is_compacted_before_the_next_prompt() {
         assert_eq!(run.code, 0, "{}", run.err);
         let types: Vec<String> =
             events(&run).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
-        let at = |name: &str| types.iter().position(|one| one == name).unwrap_or_else(|| panic!("{name}: {types:?}"));
-        assert!(at("compaction.started") < at("compaction.done") && at("compaction.done") < at("turn.started"));
+        let at = |name: &str| {
+            types.iter().position(|one| one == name).unwrap_or_else(|| panic!("{name}: {types:?}"))
+        };
+        assert!(
+            at("compaction.started") < at("compaction.done") && at("compaction.done") < at("turn.started")
+        );
         let done = &events(&run)[at("compaction.done")];
         assert_eq!(
             (&done["automatic"], &done["status"], &done["fromSeq"], &done["throughSeq"]),
@@ -214,12 +221,8 @@ fn a_window_that_fills_up_is_compacted_before_the_next_prompt() {
 fn an_automatic_summary_that_fails_does_not_stop_the_turn_and_is_not_tried_again_by_itself() {
     let long = "A long answer about the valve. ".repeat(90);
     let failed = Answer::json(500, &json!({ "error": { "message": "kaputt" } }));
-    let server = Served::start([
-        Answer::text(&[&long]),
-        failed,
-        Answer::text(&["two"]),
-        Answer::text(&["three"]),
-    ]);
+    let server =
+        Served::start([Answer::text(&[&long]), failed, Answer::text(&["two"]), Answer::text(&["three"])]);
     let (home, model) = (Home::new(), server.chat());
     small_window(&home, "");
     home.ask(&model, "first words");
@@ -279,7 +282,12 @@ fn the_demo_summarises_the_same_way_every_time() {
     };
     let (first, second) = summary();
     assert!(first.starts_with("- You wrote: “first words”\n- You wrote: “second words”\n"), "{first}");
-    assert!(second.starts_with("- You wrote: “first words”\n- You wrote: “second words”\n- You wrote: “third words”\n"), "{second}");
+    assert!(
+        second.starts_with(
+            "- You wrote: “first words”\n- You wrote: “second words”\n- You wrote: “third words”\n"
+        ),
+        "{second}"
+    );
     assert_eq!(summary(), (first, second));
 }
 
@@ -303,7 +311,8 @@ fn a_frame_that_the_model_copied_into_its_summary_is_not_said_again() {
 
 #[test]
 fn a_process_killed_while_it_summarises_loses_nothing() {
-    let server = Served::start([Answer::text(&["one"]), Answer::cut(&["half"], End::Hang), Answer::text(&["two"])]);
+    let server =
+        Served::start([Answer::text(&["one"]), Answer::cut(&["half"], End::Hang), Answer::text(&["two"])]);
     let (home, model) = (Home::new(), server.chat());
     home.ask(&model, "first words");
     let mut live = Live::ask(&mut home.chat(&model, &["--continue", "--json", "-p", "/compact"]));

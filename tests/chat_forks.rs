@@ -53,7 +53,9 @@ fn a_fork_replays_what_its_parent_was_told_and_its_receipts_name_the_fork() {
         let until = |body: &str| body.find("second words").unwrap();
         assert_eq!(bodies[1][..until(&bodies[1])], bodies[2][..until(&bodies[2])]);
         let last = server.bodies().pop().unwrap();
-        for said in ["first words", "answer-a", "second words", "answer-b", "third words", "answer-c", "fourth words"] {
+        for said in
+            ["first words", "answer-a", "second words", "answer-b", "third words", "answer-c", "fourth words"]
+        {
             assert_eq!(last.matches(said).count(), 1, "{said}: {last}");
         }
     }

@@ -82,7 +82,8 @@ fn a_summary_becomes_one_derived_memory_that_says_where_it_comes_from() {
         assert_eq!(texts_of(&known), ["We chose the blue valve.\nThe boiler is next."]);
         assert_eq!((known[0].kind.as_str(), known[0].trust.as_str()), ("work-unit", "derived"));
         assert_eq!(known[0].title, "We chose the blue valve.");
-        let source = ledger(&home).source(&scope_of(&home, "local-user"), &known[0].memory_id).unwrap().unwrap();
+        let source =
+            ledger(&home).source(&scope_of(&home, "local-user"), &known[0].memory_id).unwrap().unwrap();
         let origin = &source.origin;
         assert_eq!((origin.source.as_str(), origin.from_seq, origin.through_seq), ("s-1", 1, 3));
         let session = source.provenance.session.as_ref().unwrap();
@@ -155,7 +156,8 @@ fn a_fork_remembers_only_what_is_its_own() {
     let (home, model) = (Home::new(), server.chat());
     start(&home, &model, "s-1", "first words");
     resume(&home, &model, "s-1", "/compact");
-    let child = home.json(&["sessions", "fork", "s-1", "--json"])["session"]["id"].as_str().unwrap().to_owned();
+    let child =
+        home.json(&["sessions", "fork", "s-1", "--json"])["session"]["id"].as_str().unwrap().to_owned();
     resume(&home, &model, &child, "second words");
     assert_eq!(texts_of(&memories(&home)), [answers[1]], "the seed's summary is the parent's");
     assert_eq!(resume(&home, &model, &child, "/compact").code, 0);
@@ -175,7 +177,8 @@ fn a_fork_that_is_compacted_before_anything_was_said_in_it_remembers_nothing() {
     let server = Served::start(texts(&["one", "Parent: the blue valve.", "Fork: the blue valve it is."]));
     let (home, model) = (Home::new(), server.chat());
     start(&home, &model, "s-1", "first words");
-    let child = home.json(&["sessions", "fork", "s-1", "--json"])["session"]["id"].as_str().unwrap().to_owned();
+    let child =
+        home.json(&["sessions", "fork", "s-1", "--json"])["session"]["id"].as_str().unwrap().to_owned();
     resume(&home, &model, "s-1", "/compact");
     assert_eq!(resume(&home, &model, &child, "/compact").code, 0);
     assert_eq!(texts_of(&memories(&home)), ["Parent: the blue valve."]);
@@ -199,7 +202,11 @@ fn what_was_recalled_found_or_summarised_before_is_not_remembered_again() {
     resume(&home, &model, "s-1", "/compact");
     let known = memories(&home);
     let found: BTreeSet<&str> = texts_of(&known).into_iter().collect();
-    let expected = [recalled, "- We chose the blue valve.", "- We chose the blue valve.\n- The boiler was painted green today."];
+    let expected = [
+        recalled,
+        "- We chose the blue valve.",
+        "- We chose the blue valve.\n- The boiler was painted green today.",
+    ];
     // Too short to be told apart, a line is kept.
     assert_eq!(found, BTreeSet::from(expected));
     law(&home, &[&server]);
@@ -249,7 +256,9 @@ fn a_forgotten_summary_is_nowhere_but_in_its_transcript_and_does_not_come_back()
     let known = memories(&home);
     let done = ledger(&home).forget(&scope_of(&home, "local-user"), &known[0].memory_id, 1).unwrap();
     assert!(matches!(done, Forgotten::Now(_)), "{done:?}");
-    for (name, bytes) in home.state_files().into_iter().filter(|(name, _)| !name.contains("conversations.sqlite")) {
+    for (name, bytes) in
+        home.state_files().into_iter().filter(|(name, _)| !name.contains("conversations.sqlite"))
+    {
         assert!(!bytes.windows(11).any(|window| window == b"canaryvalve"), "{name}");
     }
     for prompt in ["second words", "third words"] {

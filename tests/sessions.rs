@@ -75,7 +75,15 @@ fn chat(home: &Home, args: &[&str]) -> Run {
 fn a_session_is_called_by_its_first_words_until_the_person_names_it() {
     let home = Home::new();
     let secret = format!("ghp_{}", "R4k9sQ2vXz7LmN1bT8wYc3UaD6eFgH5jKpO0");
-    chat(&home, &["--session", "s-1", "-p", "Paint the boiler\n<b>green</b> \u{202e}and tell me how it went afterwards, please"]);
+    chat(
+        &home,
+        &[
+            "--session",
+            "s-1",
+            "-p",
+            "Paint the boiler\n<b>green</b> \u{202e}and tell me how it went afterwards, please",
+        ],
+    );
     chat(&home, &["--session", "s-2", "-p", &format!("Use {secret} for the upload")]);
     chat(&home, &["--session", "s-3", "-p", &"请把锅炉漆成绿色".repeat(8)]);
     let blocked = home.run(&["chat", "--model", "demo", "--session", "s-4", "-p", "Never sent"]);
@@ -140,7 +148,8 @@ fn a_redacted_session_keeps_its_receipts_and_not_one_word() {
 fn a_redaction_names_the_forks_that_keep_their_copies_and_waits_for_nobody() {
     let home = Home::new();
     chat(&home, &["--session", "s-1", "-p", "canaryprompt"]);
-    let child = home.json(&["sessions", "fork", "s-1", "--json"])["session"]["id"].as_str().unwrap().to_owned();
+    let child =
+        home.json(&["sessions", "fork", "s-1", "--json"])["session"]["id"].as_str().unwrap().to_owned();
     let mut live = Live::start(&mut home.chat("demo", &["--resume", "s-1", "--plain"]));
     live.send("another");
     live.until("choose a model");

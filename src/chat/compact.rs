@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use super::cancel::Cancel;
 use super::engine::{Engine, SYSTEM, millis, say};
 use super::frames;
-use super::hear::{Hearing, Heard};
+use super::hear::{Heard, Hearing};
 use super::log::{self, LogEvent, Summary};
 use super::told::ChatEvent;
 use super::tools;
@@ -229,7 +229,9 @@ impl Engine {
 
     /// Whether the model's window is so full that the conversation is summarised before this prompt.
     pub(super) fn is_full(&self, prompt: &str) -> bool {
-        let Some(percent) = self.fill.settings.at_percent.filter(|_| !self.fill.given_up) else { return false };
+        let Some(percent) = self.fill.settings.at_percent.filter(|_| !self.fill.given_up) else {
+            return false;
+        };
         let limit = self.window().saturating_mul(u64::from(percent)) / 100;
         let events = log::since_summary(&self.events);
         let said = tokens(log::said_bytes(events));

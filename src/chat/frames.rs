@@ -32,7 +32,8 @@ mod tests {
 
     #[test]
     fn a_copied_frame_goes_with_its_text_and_a_lone_tag_becomes_harmless() {
-        let frame = "<agentspine-reference mark=\"ab\">\n[1] secret plan\n</agentspine-reference mark=\"ab\">";
+        let frame =
+            "<agentspine-reference mark=\"ab\">\n[1] secret plan\n</agentspine-reference mark=\"ab\">";
         assert_eq!(without(&format!("a {frame} b")), "a  b");
         assert_eq!(without("a <agentspine-x b </agentspine-y"), "a (agentspine-x b (/agentspine-y");
         assert_eq!(without("plain < text"), "plain < text");

@@ -103,4 +103,3 @@ fn outcome_of(error: &ModelError) -> CallOutcome {
         (_, Sent::Unknown) => CallOutcome::Unknown,
     }
 }
-

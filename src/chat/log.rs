@@ -175,7 +175,8 @@ pub(crate) fn messages(events: &[LogEvent], next: Message) -> Vec<Message> {
 /// How the conversation opens, and the events that go on from there.
 fn opened(events: &[LogEvent]) -> (Vec<Message>, &[LogEvent]) {
     let since = since_summary(events);
-    let Some(LogEvent::Summary(summary)) = events.len().checked_sub(since.len() + 1).and_then(|n| events.get(n))
+    let Some(LogEvent::Summary(summary)) =
+        events.len().checked_sub(since.len() + 1).and_then(|n| events.get(n))
     else {
         return (Vec::new(), events);
     };

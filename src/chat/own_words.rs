@@ -88,7 +88,8 @@ impl Known {
     fn holds(&self, line: &str) -> bool {
         let folded = fold(line);
         folded.len() >= COMPARED_BYTES_MIN
-            && (self.joined.contains(&folded) || self.lines.iter().any(|known| folded.contains(known.as_str())))
+            && (self.joined.contains(&folded)
+                || self.lines.iter().any(|known| folded.contains(known.as_str())))
     }
 }
 
@@ -104,9 +105,16 @@ mod tests {
     #[test]
     fn lines_that_repeat_what_was_injected_or_found_are_left_out_however_they_are_dressed() {
         let derived = ["[1] memory:a | Deploys leave from the second lock at dawn\nother".to_owned()];
-        let text = "- **Deploys leave from the second lock** at dawn.\n- We chose the blue valve for the boiler.";
+        let text =
+            "- **Deploys leave from the second lock** at dawn.\n- We chose the blue valve for the boiler.";
         assert_eq!(parts(text, &derived), ["- We chose the blue valve for the boiler."]);
-        assert!(parts("1. As noted: deploys leave from the second lock at dawn", &["deploys leave from the second lock at dawn".to_owned()]).is_empty());
+        assert!(
+            parts(
+                "1. As noted: deploys leave from the second lock at dawn",
+                &["deploys leave from the second lock at dawn".to_owned()]
+            )
+            .is_empty()
+        );
         assert_eq!(parts("short", &["short".to_owned()]), ["short"]);
     }
 

@@ -144,8 +144,9 @@ async fn engine(
 /// The sessions one of which must be named.
 fn list(sessions: &[Session], report: &mut Report) {
     match report.output() {
-        Output::Json => report
-            .event(&json!({ "schema": EVENTS_SCHEMA, "type": "sessions", "sessions": sessions })),
+        Output::Json => {
+            report.event(&json!({ "schema": EVENTS_SCHEMA, "type": "sessions", "sessions": sessions }))
+        }
         Output::People => {
             let row = |one: &Session| [one.id.to_string(), one.title.clone().unwrap_or_default()];
             report.lines(table::lines(["id", "title"], &sessions.iter().map(row).collect::<Vec<_>>()));

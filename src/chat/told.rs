@@ -65,4 +65,3 @@ pub(crate) enum End {
     /// The person stopped it. Without any shown text the prompt goes back.
     Interrupted { prompt: Option<String> },
 }
-

@@ -142,7 +142,10 @@ fn list(sessions: &[Session], config: &Config, report: &mut Report) {
                 ]
             };
             let rows: Vec<_> = sessions.iter().map(row).collect();
-            report.lines(table::lines(["id", "last used", "events", "forked from", "directory", "title"], &rows));
+            report.lines(table::lines(
+                ["id", "last used", "events", "forked from", "directory", "title"],
+                &rows,
+            ));
         }
     }
 }
@@ -191,7 +194,10 @@ fn redact(
     if !confirm {
         let forks = forks(&conversations.forks(id)?);
         return Err(Failure::usage(
-            format!("this would erase what was said in session {id} ({} events) for good{forks}", session.events),
+            format!(
+                "this would erase what was said in session {id} ({} events) for good{forks}",
+                session.events
+            ),
             format!("agentspine sessions redact {id} --confirm"),
         ));
     }
@@ -204,7 +210,9 @@ fn redact(
     let done = conversations.redact(id, rooms.seams.clock.wall_ms())?;
     if done.log == LogFile::InUse {
         return Err(Failure::other(
-            format!("session {id} is erased, but another process still reads the store's log, which holds old text"),
+            format!(
+                "session {id} is erased, but another process still reads the store's log, which holds old text"
+            ),
             format!("End it, then once more: agentspine sessions redact {id} --confirm"),
         ));
     }

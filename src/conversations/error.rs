@@ -77,7 +77,9 @@ impl ConversationsError {
             }
             Self::UnknownSession(_) => "agentspine sessions list",
             Self::Redacted(_) => "Start another one: agentspine chat",
-            Self::NotOurs(_) => "Fork or erase it in that program; what was injected: agentspine sessions delete ID",
+            Self::NotOurs(_) => {
+                "Fork or erase it in that program; what was injected: agentspine sessions delete ID"
+            }
             Self::NothingEnded(_) => "Name a later event with --at, or leave --at out",
             Self::TooLarge { .. } => "Shorten it",
             Self::CwdNotUtf8 => "Rename the directory, or start in another one",

@@ -56,8 +56,7 @@ fn seed(tx: &Transaction<'_>, Fork { parent, at, .. }: &Fork) -> Result<i64> {
 
 fn copy(tx: &Transaction<'_>, Fork { parent, child, now, .. }: &Fork, seed: i64) -> Result<()> {
     let (parent, child) = (parent.as_str(), child.as_str());
-    let session =
-        "INSERT INTO session(id, created_at, project_id, cwd, host, instruction_host, title, parent, seed, root) \
+    let session = "INSERT INTO session(id, created_at, project_id, cwd, host, instruction_host, title, parent, seed, root) \
          SELECT ?2, ?3, project_id, cwd, host, instruction_host, title, id, ?4, coalesce(root, id) \
          FROM session WHERE id = ?1";
     tx.execute(session, params![parent, child, now, seed])?;

@@ -37,7 +37,8 @@ impl Conversations {
         }
         let id = session.as_str();
         let events = self.write(|tx| {
-            let mark = "UPDATE session SET redacted_at = ?2, title = NULL WHERE id = ?1 AND redacted_at IS NULL";
+            let mark =
+                "UPDATE session SET redacted_at = ?2, title = NULL WHERE id = ?1 AND redacted_at IS NULL";
             tx.execute(mark, params![id, now])?;
             let erase = "UPDATE event SET body = json_object('kind', json_extract(body, '$.kind'), \
                  'receipt', json_extract(body, '$.receipt'), 'redacted', json('true')) WHERE session_id = ?1";

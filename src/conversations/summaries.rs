@@ -65,10 +65,8 @@ impl Look {
         let summaries = self.of_kind(session, "compaction/summary")?;
         let of = |event: &Event| self.derived(session, event.seq, &summaries);
         let own = summaries.iter().filter(|event| event.seq > after);
-        own.map(|event| {
-            Ok(Pending { session: known.clone(), summary: event.clone(), derived: of(event)? })
-        })
-        .collect()
+        own.map(|event| Ok(Pending { session: known.clone(), summary: event.clone(), derived: of(event)? }))
+            .collect()
     }
 
     /// Whether something was answered within a range.

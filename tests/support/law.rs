@@ -164,7 +164,9 @@ fn every_body_holds_its_spans(receipts: &[Shown], servers: &[&Served]) {
                 receipt.id()
             );
             if side {
-                assert!(receipt.claims()["promptDigest"].is_null() && receipt.text("briefingDigest").is_empty());
+                assert!(
+                    receipt.claims()["promptDigest"].is_null() && receipt.text("briefingDigest").is_empty()
+                );
                 every_document_is_there(receipt, &replayed);
             } else {
                 every_document_is_delivered(receipt, &replayed);

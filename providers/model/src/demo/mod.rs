@@ -118,7 +118,8 @@ fn summarise(body: &Value) -> String {
     let mut opened = false;
     for message in messages {
         let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
-        let text = blocks.filter(|block| str_at(block, "type") == "text").map(|block| str_at(block, "text")).next();
+        let text =
+            blocks.filter(|block| str_at(block, "type") == "text").map(|block| str_at(block, "text")).next();
         match (str_at(message, "role"), text) {
             ("user", Some(summary::OPENER)) => opened = true,
             ("user", Some(text)) if text != summary::REQUEST => {
