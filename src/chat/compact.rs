@@ -7,10 +7,11 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::turn::CallKind;
 use agentspine_gate::{Digest, Refusal};
 use agentspine_model::{
-    AssistantBlock, Conversation, Message, ModelError, StopReason, Usage, context_tokens, summary,
+    AssistantBlock, Conversation, Message, ModelError, StopReason, Usage, context_tokens, summary as words,
 };
 use tokio::sync::mpsc::{self, UnboundedSender};
 
@@ -129,20 +130,7 @@ impl Engine {
         self.record(claims.id, outcome).await;
         let kept = match text {
             Ok(text) => {
-                let summary = Summary {
-                    text,
-                    receipt: claims.id,
-                    from_seq: range.from_seq,
-                    through_seq: range.through_seq,
-                    turn: self.turns,
-                    model: claims.model,
-                    route: claims.endpoint,
-                    usage,
-                    tenant_id: claims.tenant_id,
-                    user_id: claims.user_id,
-                    project_id: claims.project_id,
-                    group_id: claims.group_id,
-                };
+                let summary = summary(text, &claims, (range, self.turns, usage));
                 self.keep_summary(summary).await.map_err(Outcome::Refused)
             }
             Err(outcome) => Err(outcome),
@@ -171,7 +159,7 @@ impl Engine {
         cancel: &Cancel,
     ) -> Result<Passed, Stopped> {
         let began = Instant::now();
-        let messages = log::messages(&self.events, Message::User { text: summary::REQUEST.to_owned() });
+        let messages = log::messages(&self.events, Message::User { text: words::REQUEST.to_owned() });
         // Tools stay: servers refuse a history with tool calls where none is named, and caches begin with them.
         let conversation = Conversation {
             system: SYSTEM,
@@ -255,6 +243,25 @@ impl Engine {
         let window = self.known_window()?;
         let used = usage.input.saturating_add(usage.output).saturating_mul(100) / window.max(1);
         Some(u8::try_from(used.min(100)).unwrap_or(100))
+    }
+}
+
+/// The summary as the log keeps it; whose it is stands in its receipt.
+fn summary(text: String, claims: &Claims, made: (Range, u64, Option<Usage>)) -> Summary {
+    let (range, turn, usage) = made;
+    Summary {
+        text,
+        receipt: claims.id,
+        from_seq: range.from_seq,
+        through_seq: range.through_seq,
+        turn,
+        model: claims.model.clone(),
+        route: claims.endpoint.clone(),
+        usage,
+        tenant_id: claims.tenant_id.clone(),
+        user_id: claims.user_id.clone(),
+        project_id: claims.project_id.clone(),
+        group_id: claims.group_id.clone(),
     }
 }
 

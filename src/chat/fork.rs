@@ -19,7 +19,7 @@ pub(crate) struct Forked {
 
 impl Engine {
     /// Goes on in a new session that begins with everything up to the last turn that ended.
-    pub(crate) async fn fork(&mut self) -> Result<Forked, Failure> {
+    pub(crate) async fn fork_here(&mut self) -> Result<Forked, Failure> {
         if !self.begun {
             return Err(Failure::usage("There is nothing to fork yet", "Send a prompt first"));
         }
@@ -28,7 +28,7 @@ impl Engine {
         let forked = self.rooms.desk.ask(move |at| {
             let now = at.seams.clock.wall_ms();
             let fork = Fork { parent: origin, child: copy.clone(), at: None, now };
-            let session = match at.conversations.fork(&fork) {
+            let session = match at.conversations.fork_session(&fork) {
                 Ok(session) => session,
                 Err(why) => return Ok(Err(why)),
             };

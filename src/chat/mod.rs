@@ -22,6 +22,7 @@ mod rules;
 mod screen;
 mod show;
 mod step;
+mod switch;
 mod told;
 mod tools;
 

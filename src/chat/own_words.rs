@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_long_summary_becomes_several_memories_that_fit() {
-        let text = (0..400).map(|n| format!("- step {n} was done with care\n")).collect::<String>();
+        let lines: Vec<String> = (0..400).map(|n| format!("- step {n} was done with care")).collect();
+        let text = lines.join("\n");
         let kept = parts(&text, &[]);
         assert!(kept.len() > 1 && kept.iter().all(|part| part.len() <= SUMMARY_BYTES_MAX));
         assert!(parts(&"ä".repeat(5000), &[]).iter().all(|part| part.len() <= SUMMARY_BYTES_MAX));

@@ -54,7 +54,7 @@ async fn step(
     match line.trim() {
         "/retry" => retry(engine, interrupts, report).await,
         "/compact" => compact(engine, interrupts, report).await,
-        "/fork" => fork(engine, report).await,
+        "/fork" => fork_chat(engine, report).await,
         _ => turn(engine, line, interrupts, report).await,
     }
 }
@@ -145,7 +145,7 @@ async fn engine(
 fn list(sessions: &[Session], report: &mut Report) {
     match report.output() {
         Output::Json => {
-            report.event(&json!({ "schema": EVENTS_SCHEMA, "type": "sessions", "sessions": sessions }))
+            report.event(&json!({ "schema": EVENTS_SCHEMA, "type": "sessions", "sessions": sessions }));
         }
         Output::People => {
             let row = |one: &Session| [one.id.to_string(), one.title.clone().unwrap_or_default()];
@@ -211,8 +211,8 @@ async fn compact(engine: &mut Engine, interrupts: &mut Signal, report: &mut Repo
     follow(run, news, &cancel, interrupts, &session, report).await
 }
 
-async fn fork(engine: &mut Engine, report: &mut Report) -> Result<(), Failure> {
-    let Forked { parent, child, seed } = engine.fork().await?;
+async fn fork_chat(engine: &mut Engine, report: &mut Report) -> Result<(), Failure> {
+    let Forked { parent, child, seed } = engine.fork_here().await?;
     match report.output() {
         Output::Json => report.event(&json!({
             "schema": EVENTS_SCHEMA, "session": child, "type": "forked", "parent": parent, "seedLength": seed,

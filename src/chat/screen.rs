@@ -23,12 +23,12 @@ use super::history::Held;
 use super::log::{self, LogEvent};
 use super::pick::{self, Choice};
 use super::show::{self, Show};
+use super::switch::Waiting;
 use super::told::{ChatEvent, End};
 use super::{history, receipts, rules};
 use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
 use crate::config::Config;
-use crate::conversations::Session;
 use crate::report::{Exit, Failure};
 use crate::terminal::{Signals, Terminal, no_terminal};
 use crate::turn::Rooms;
@@ -88,7 +88,7 @@ pub(super) struct Screen<'a> {
     pub(super) choice: Choice,
     pub(super) work: Option<Work>,
     /// Set until the person chose a session.
-    waiting: Option<Waiting>,
+    pub(super) waiting: Option<Waiting>,
     show: Show<'a>,
     pub(super) cancel: Option<Cancel>,
     pub(super) found: Option<Target>,
@@ -112,13 +112,6 @@ pub(super) struct Work {
     pub(super) questions: UnboundedSender<receipts::Wanted>,
     /// The engine's task and the one that answers questions; each ends with its sender.
     tasks: [JoinHandle<()>; 2],
-}
-
-/// What is open before a session is chosen.
-struct Waiting {
-    rooms: Arc<Rooms>,
-    binding: Binding,
-    offered: Vec<Session>,
 }
 
 /// Whether the loop goes on.
@@ -171,7 +164,7 @@ impl<'a> Screen<'a> {
         terminal.draw(|frame| view(&self.state, frame)).map_err(|error| no_terminal(&error))
     }
 
-    /// Opens the session, starts the engine's task, and says which model answers.
+    /// Opens the session, or asks which.
     async fn begin(
         &mut self,
         args: &ChatArgs,
@@ -181,9 +174,7 @@ impl<'a> Screen<'a> {
         if let Some(None) = args.resume {
             let offered = history::offered(&rooms.desk, &binding).await?;
             if !offered.is_empty() {
-                let choices = offered.iter().map(show::session).collect();
-                self.waiting = Some(Waiting { rooms, binding, offered });
-                self.app(AppEvent::AskSession { choices });
+                self.offer(Waiting { rooms, binding, offered });
                 return Ok(());
             }
         }
@@ -191,15 +182,13 @@ impl<'a> Screen<'a> {
         self.open(rooms, binding, held).await
     }
 
-    /// Goes on with the session the person chose.
-    pub(super) async fn resume(&mut self, index: usize) -> Result<(), Failure> {
-        let Some(Waiting { rooms, mut binding, offered }) = self.waiting.take() else { return Ok(()) };
-        let Some(chosen) = offered.into_iter().nth(index) else { return Ok(()) };
-        let held = history::resume(&rooms.desk, &mut binding, chosen.id).await?;
-        self.open(rooms, binding, held).await
-    }
-
-    async fn open(&mut self, rooms: Arc<Rooms>, binding: Binding, held: Held) -> Result<(), Failure> {
+    /// Starts the engine's task over what the session holds, and says which model answers.
+    pub(super) async fn open(
+        &mut self,
+        rooms: Arc<Rooms>,
+        binding: Binding,
+        held: Held,
+    ) -> Result<(), Failure> {
         // A resumed session is another one than the first paint could name.
         self.app(AppEvent::SessionNamed { label: binding.scope.session_id.to_string() });
         self.tell_past(&held.events);
@@ -413,20 +402,6 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// The session is a copy from here on: drafts and receipts are the copy's.
-    fn forked(&mut self, forked: &Forked) -> Vec<AppEvent> {
-        if let Some(work) = &mut self.work {
-            work.session = forked.child.clone();
-            // The pane's task lives as long as this sender.
-            let _ = work.questions.send(receipts::Wanted::Session(forked.child.clone()));
-        }
-        let text = show::forked(&forked.parent, &forked.child);
-        vec![
-            AppEvent::SessionNamed { label: forked.child.to_string() },
-            AppEvent::Notice { level: Level::Info, text },
-        ]
-    }
-
     /// The rules that wait for the person, for the files pane.
     fn ask_rules(&self) {
         if let Some(scope) = self.work.as_ref().map(|work| work.rules.clone()) {
@@ -494,7 +469,7 @@ async fn serve(mut engine: Engine, mut commands: UnboundedReceiver<Command>, new
             Command::Host(host) => engine.set_instruction_host(host),
             Command::Compact(cancel) => drop(tokio::join!(engine.compact(out, &cancel), relay)),
             Command::Fork => {
-                let told = match engine.fork().await {
+                let told = match engine.fork_here().await {
                     Ok(forked) => News::Forked(forked),
                     Err(failure) => {
                         let (message, advice) = failure.words();

@@ -109,7 +109,7 @@ pub(super) fn run(args: &SessionsArgs, config: &Config, report: &mut Report) -> 
         What::Fork { id, at, .. } => {
             let now = rooms.seams.clock.wall_ms();
             let child = new_session_id()?;
-            let child = conversations.fork(&Fork { parent: id.clone(), child, at: *at, now })?;
+            let child = conversations.fork_session(&Fork { parent: id.clone(), child, at: *at, now })?;
             forked(&child, id, report);
             Ok(())
         }

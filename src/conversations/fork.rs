@@ -25,7 +25,7 @@ pub(crate) struct Fork {
 
 impl Conversations {
     /// Forks a chat at its last turn that ended, at or before `at`; the child.
-    pub(crate) fn fork(&mut self, fork: &Fork) -> Result<Session> {
+    pub(crate) fn fork_session(&mut self, fork: &Fork) -> Result<Session> {
         let Fork { parent, child, .. } = fork;
         let origin =
             self.session(parent)?.ok_or_else(|| ConversationsError::UnknownSession(parent.clone()))?;
