@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use super::{ConversationsError, Result};
 
 /// `agsc`: marks the file as ours.
-const APPLICATION_ID: i64 = 0x6167_7363;
+pub(super) const APPLICATION_ID: i64 = 0x6167_7363;
 /// How long a writer waits for another process.
 const BUSY: Duration = Duration::from_secs(5);
 
@@ -20,7 +20,7 @@ const BUSY: Duration = Duration::from_secs(5);
 const MIGRATIONS: [&str; 2] = [V1, V2];
 
 /// Events can only be appended, with the next number, to a session that exists, and go only with their session.
-const V1: &str = "
+pub(super) const V1: &str = "
 CREATE TABLE session(
     id TEXT PRIMARY KEY, created_at INTEGER NOT NULL, project_id TEXT NOT NULL, cwd TEXT NOT NULL,
     host TEXT NOT NULL, instruction_host TEXT NOT NULL, title TEXT
