@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::fake_model::Answer;
+use crate::support::served::Served;
 use crate::support::{Home, Run};
 
 fn remember(home: &Home, title: &str, summary: &str) -> String {
@@ -76,6 +78,39 @@ fn forgetting_takes_a_preview_and_only_what_it_listed() {
     assert!(
         home.ok(&["memory", "forget-preview", "--match", "all"]).contains("2 listed of 2 that match, 2 here")
     );
+}
+
+#[test]
+fn of_processes_that_confirm_one_preview_at_once_one_forgets() {
+    let home = Home::new();
+    let memory = remember(&home, "Red door", "It is locked.");
+    let preview = home.json(&["memory", "forget-preview", "red", "--json"]);
+    let token = preview["preview_token"].as_str().unwrap();
+    let confirm = || home.command(&["memory", "forget-confirm", token, &memory, "--json"]);
+    let quiet = |mut command: Command| command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let racing: Vec<_> = (0..6).map(|_| quiet(confirm())).collect();
+    let ended = racing.into_iter().map(|child| Run::of(child.wait_with_output().unwrap()));
+    let mut codes: Vec<i32> = ended.map(|run| run.code).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 2, 2, 2, 2, 2]);
+}
+
+#[test]
+fn forgetting_takes_the_text_out_of_the_conversations_it_was_injected_into() {
+    let (server, home) = (Served::start([Answer::text(&["Noted."]), Answer::text(&["Gone."])]), Home::new());
+    let memory = remember(&home, "Harbour", "The harbour is named Ravenna.");
+    assert_eq!(home.ask(&server.chat(), "How is the harbour named?").code, 0);
+    assert!(server.bodies()[0].contains("Ravenna"));
+    let preview = home.json(&["memory", "forget-preview", "harbour", "--json"]);
+    let session = home.json(&["sessions", "list", "--json"])["sessions"][0]["id"].clone();
+    assert_eq!(preview["conversations"], json!([session]));
+    home.ok(&["memory", "forget-confirm", preview["preview_token"].as_str().unwrap(), &memory]);
+    for (name, bytes) in home.state_files() {
+        assert!(!bytes.windows(7).any(|window| window == b"Ravenna"), "{name}");
+    }
+    // The conversation goes on without it.
+    assert_eq!(home.ask_on(&server.chat(), "And the harbour's name again?").code, 0);
+    assert!(!server.bodies()[1].contains("Ravenna"));
 }
 
 #[test]

@@ -59,11 +59,15 @@ fn claude_codes_notes_come_in_item_by_item_and_rules_as_rules() {
             ("MEMORY.md:3", "pointer", "user_role.md"),
             ("MEMORY.md:4", "decision", "Project | [Gone](gone.md) — the file is missing"),
             ("MEMORY.md:5", "decision", "Project | The build needs node 22."),
-            ("MEMORY.md:6", "rule", "taboo | Never touch the vendor folder"),
+            ("MEMORY.md:6", "rule", "taboo | Project: Never touch the vendor folder"),
             ("MEMORY.md:9", "decision", "Project / Ports | The proxy listens on 8080."),
             ("debugging.md:2", "decision", "Debugging | Set RUST_LOG first."),
-            ("feedback_tests.md:1", "rule", "rule | No mocks Integration tests hit a real database."),
-            ("user_role.md:1", "preference", "Their role | Works on payments\n\nKnows Rust well."),
+            ("feedback_tests.md:1", "rule", "rule | Tests: No mocks Integration tests hit a real database."),
+            (
+                "user_role.md:1",
+                "preference",
+                "Their role | Works on payments\n\nKnows Rust well.\n\nwho they are"
+            ),
         ])
     );
 }

@@ -131,3 +131,15 @@ fn a_hanging_command_does_not_hold_up_the_ledger() {
     assert_eq!(answer(&outcomes[1]).items.len(), 1);
     assert_eq!(support::survivors(&marker), Vec::<String>::new());
 }
+
+#[test]
+fn recall_that_is_switched_off_is_empty_where_it_is_optional_and_fails_where_it_is_required() {
+    let (_dir, mut providers) = house(&[("project:p", "receipts", "Receipts expire after 60 seconds.")]);
+    providers.recall = agentspine_recall::Recall::Off;
+    let mut asked = question("When do receipts expire?", PATIENT_MS);
+    asked.provider.required = false;
+    assert_eq!(answer(&ask(&providers, vec![asked.clone()]).remove(0)).items.len(), 0);
+    asked.provider.required = true;
+    let outcome = ask(&providers, vec![asked]).remove(0);
+    assert_eq!(failure(&outcome).detail, Detail::NotInvoked);
+}

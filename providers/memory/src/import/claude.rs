@@ -4,6 +4,7 @@
 use super::markdown::{self, Block};
 use super::{Draft, Item, Place, Reach, SourceFile, What, fitting, rule};
 use crate::record::{Kind, Trust};
+use crate::tools::claim;
 
 /// What the file that is read first is called.
 const INDEX: &str = "MEMORY.md";
@@ -17,7 +18,7 @@ fn notes(file: &SourceFile, all: &[SourceFile]) -> Vec<Item> {
     let place = |line| Place { file: file.name.clone(), line };
     let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
     match Head::of(text) {
-        Some(head) if !is_index(&file.name) && !head.is_bare() => topic(&head, file, &place(1)),
+        Some(head) if !is_index(&file.name) && !head.is_bare() => topic(&head, file, all, &place(1)),
         head => {
             let (body, first) = head.map_or((text, 1), |head| (head.body, head.body_line));
             let items = markdown::blocks(body, first);
@@ -69,20 +70,27 @@ impl<'a> Head<'a> {
 }
 
 /// A topic's file with a head is one note.
-fn topic(head: &Head<'_>, file: &SourceFile, at: &Place) -> Vec<Item> {
+fn topic(head: &Head<'_>, file: &SourceFile, all: &[SourceFile], at: &Place) -> Vec<Item> {
     let body = head.body.trim();
-    let summary = match (head.description, body) {
+    let mut summary = match (head.description, body) {
         (text, "") | ("", text) => text.to_owned(),
         (description, body) if body.contains(description) => body.to_owned(),
         (description, body) => format!("{description}\n\n{body}"),
     };
-    if summary.is_empty() {
-        return vec![left(at, "it has a head and no text")];
+    // What the index says of it stays with it.
+    for hook in all.iter().filter(|index| is_index(&index.name)).flat_map(|index| hooks(index, &file.name)) {
+        if !summary.contains(hook) && !head.name.contains(hook) {
+            summary = format!("{summary}\n\n{hook}");
+        }
     }
     let title = [head.name, head.description, stem(&file.name)].into_iter().find(|text| !text.is_empty());
     let title = title.unwrap_or_default().to_owned();
+    if summary.is_empty() {
+        return vec![left(at, "it has a head and no text")];
+    }
+    let kind = imperative(body).unwrap_or("rule");
     if head.sort == "feedback"
-        && let what @ What::Rule(_) = rule(imperative(body).unwrap_or("rule"), &summary, Reach::Here)
+        && let what @ What::Rule(_) = rule(kind, &claim(&title, &summary), Reach::Here)
     {
         return vec![Item { at: at.clone(), what, ignored: Vec::new() }];
     }
@@ -100,13 +108,14 @@ fn item(block: Block, file: &SourceFile, all: &[SourceFile], place: &impl Fn(usi
     if let Some(target) = pointer(&block.text, file, all) {
         return vec![Item { at, what: What::Pointer(target), ignored: Vec::new() }];
     }
+    // A rule without the headings above it would reach further than it was meant.
+    let headings = block.headings.join(" / ");
     if let Some(kind) = imperative(&block.text)
-        && let what @ What::Rule(_) = rule(kind, &block.text, Reach::Here)
+        && let what @ What::Rule(_) = rule(kind, &claim(&headings, &block.text), Reach::Here)
     {
         return vec![Item { at, what, ignored: Vec::new() }];
     }
-    let title =
-        if block.headings.is_empty() { stem(&file.name).to_owned() } else { block.headings.join(" / ") };
+    let title = if headings.is_empty() { stem(&file.name).to_owned() } else { headings };
     fitting(&at, draft(Kind::Decision, title, block.text, Vec::new(), file))
 }
 
@@ -128,15 +137,32 @@ fn left(at: &Place, why: &str) -> Item {
     Item { at: at.clone(), what: What::Left(why.to_owned()), ignored: Vec::new() }
 }
 
-/// The file a line of the index stands for, where it is taken itself. A line that says more than a name and a short
-/// description is more than a pointer only where its file is missing.
+/// The file that a line of the index stands for, where that file is taken as one note, the line's words with it.
 fn pointer(text: &str, from: &SourceFile, all: &[SourceFile]) -> Option<String> {
+    let (target, _) = link(text)?;
+    let path = beside(&from.name, target);
+    let file = all.iter().find(|file| is_index(&from.name) && file.name == path && !is_index(&file.name))?;
+    Head::of(&file.text).filter(|head| !head.is_bare()).map(|_| path)
+}
+
+/// What an index says of a file beside it.
+fn hooks<'a>(index: &'a SourceFile, name: &str) -> Vec<&'a str> {
+    let links = index.text.lines().filter_map(|line| link(line.trim_start_matches(['-', '*', '+', ' '])));
+    let here = links.filter(|(target, _)| beside(&index.name, target) == name);
+    here.map(|(_, hook)| hook).filter(|hook| !hook.is_empty()).collect()
+}
+
+/// Target and description of a line that begins with a link.
+fn link(text: &str) -> Option<(&str, &str)> {
     let (_, rest) = text.strip_prefix('[')?.split_once("](")?;
-    let (target, _) = rest.split_once(')')?;
-    let folder = from.name.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let (target, hook) = rest.split_once(')')?;
+    Some((target, hook.trim_start_matches(['-', '–', '—', ':', ' ']).trim()))
+}
+
+/// A target as a name below the imported folder.
+fn beside(from: &str, target: &str) -> String {
     let named = target.strip_prefix("./").unwrap_or(target);
-    let path = if folder.is_empty() { named.to_owned() } else { format!("{folder}/{named}") };
-    all.iter().any(|file| file.name == path).then_some(path)
+    from.rsplit_once('/').map_or_else(|| named.to_owned(), |(folder, _)| format!("{folder}/{named}"))
 }
 
 fn stem(name: &str) -> &str {

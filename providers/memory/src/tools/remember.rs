@@ -153,7 +153,9 @@ struct Why {
 
 impl Why {
     fn of(error: &RememberError) -> Self {
-        Self { reason: error.to_string(), advice: error.advice().to_owned() }
+        let reason = error.to_string();
+        let reason = reason.strip_prefix("not remembered: ").unwrap_or(&reason).to_owned();
+        Self { reason, advice: error.advice().to_owned() }
     }
 
     fn forgotten() -> Self {
