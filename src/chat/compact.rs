@@ -19,6 +19,7 @@ use super::cancel::Cancel;
 use super::engine::{Engine, SYSTEM, millis, say};
 use super::frames;
 use super::hear::{Heard, Hearing};
+use super::intake::Permission;
 use super::log::{self, LogEvent, Summary};
 use super::told::ChatEvent;
 use super::tools;
@@ -55,7 +56,13 @@ pub(crate) struct Compaction {
 /// How a compaction ended. Only [`Self::Done`] changes the conversation.
 pub(crate) enum Outcome {
     /// The summary stands in for the range.
-    Done { text: String, range: Range, usage: Option<Usage> },
+    Done {
+        text: String,
+        range: Range,
+        usage: Option<Usage>,
+        /// Whether memory takes it up.
+        intake: Permission,
+    },
     /// Nothing was answered since the last one.
     Nothing,
     /// Something required failed before the call, or the summary could not be kept.
@@ -136,7 +143,7 @@ impl Engine {
             Err(outcome) => Err(outcome),
         };
         match kept {
-            Ok(text) => Outcome::Done { text, range, usage },
+            Ok(text) => Outcome::Done { text, range, usage, intake: self.rooms.intake.permission },
             Err(outcome) => {
                 self.keep(LogEvent::Failed { receipt: claims.id }).await;
                 outcome

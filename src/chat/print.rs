@@ -366,7 +366,7 @@ fn compaction_json(Compaction { why, outcome }: &Compaction) -> Value {
     let mut body = json!({
         "type": "compaction.done", "automatic": *why == Why::Full, "status": status, "message": message,
     });
-    if let (Outcome::Done { text, range, usage }, Value::Object(fields)) = (outcome, &mut body) {
+    if let (Outcome::Done { text, range, usage, .. }, Value::Object(fields)) = (outcome, &mut body) {
         fields.insert("summary".to_owned(), text.clone().into());
         fields.insert("fromSeq".to_owned(), range.from_seq.into());
         fields.insert("throughSeq".to_owned(), range.through_seq.into());

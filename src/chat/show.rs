@@ -14,6 +14,7 @@ use agentspine_tui::{
 };
 
 use super::compact::{Compaction, Outcome, Why};
+use super::intake::Permission;
 use super::log::Summary;
 use super::rules;
 use super::told::{ChatEvent, End, PassedView};
@@ -47,8 +48,9 @@ pub(super) fn summary(view: &PassedView) -> String {
     } else {
         format!(" · failed, optional: {}", failed.join(", "))
     };
+    let word = if claims.kind == CallKind::Side { "preflight of the summary" } else { "preflight" };
     format!(
-        "preflight {} ms · {} recalled{failed} · files {}/{} ok · receipt {} consumed · +{} tok",
+        "{word} {} ms · {} recalled{failed} · files {}/{} ok · receipt {} consumed · +{} tok",
         view.ms,
         recalled(&claims.providers),
         bound(&claims.documents),
@@ -282,12 +284,17 @@ pub(super) fn compacting(why: Why) -> &'static str {
 pub(super) fn compacted(outcome: &Outcome) -> String {
     let unchanged = "nothing was changed, /compact tries again";
     match outcome {
-        Outcome::Done { text, range, .. } => format!(
-            "compacted: events {} to {} are a summary of {} words from here on; the next turn carries every instruction file and rule again",
-            range.from_seq,
-            range.through_seq,
-            text.split_whitespace().count()
-        ),
+        Outcome::Done { text, range, intake, .. } => {
+            let memory = match intake {
+                Permission::Granted => "; what is its own becomes a memory of this project",
+                Permission::Denied => "",
+            };
+            let (from, through, words) = (range.from_seq, range.through_seq, text.split_whitespace().count());
+            format!(
+                "compacted: events {from} to {through} are a summary of {words} words from here on; the next turn \
+                 carries every instruction file and rule again{memory}"
+            )
+        }
         Outcome::Nothing => "nothing to compact: nothing was answered since the last summary".to_owned(),
         Outcome::Refused(refusal) => {
             format!("not compacted, {}: {} {}", refusal.key(), refusal.message, refusal.advice)
@@ -312,7 +319,9 @@ fn compaction_done(outcome: Outcome) -> AppEvent {
 /// A summary of an earlier run.
 pub(super) fn summary_of_past(summary: &Summary) -> AppEvent {
     let range = Range { from_seq: summary.from_seq, through_seq: summary.through_seq };
-    compaction_done(Outcome::Done { text: summary.text.clone(), range, usage: summary.usage })
+    // Whether memory takes it up was told when it was made.
+    let intake = Permission::Denied;
+    compaction_done(Outcome::Done { text: summary.text.clone(), range, usage: summary.usage, intake })
 }
 
 /// One line for a session that may be chosen.
