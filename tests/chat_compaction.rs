@@ -75,6 +75,26 @@ fn after_a_compaction_the_summary_stands_in_and_everything_mandatory_is_injected
 }
 
 #[test]
+fn a_summary_is_bound_to_files_that_changed_and_the_next_turn_carries_the_new_ones() {
+    let server = Served::start(texts(&["one", "A summary.", "two"]));
+    let (home, model) = (Home::new(), server.anthropic());
+    home.write("src/project/CLAUDE.md", "Version one.\n");
+    home.ask(&model, "first words");
+    home.write("src/project/CLAUDE.md", "Version two.\n");
+    home.write("src/project/CLAUDE.local.md", "New here.\n");
+    assert_eq!(home.ask_on(&model, "/compact").code, 0);
+    home.ask_on(&model, "second words");
+    let receipts = law(&home, &[&server]);
+    let (own, local) = ("claude:project/CLAUDE.md", "claude:project/CLAUDE.local.md");
+    assert_eq!(receipts[1].documents(), [(own, "replayed"), (local, "unverified")]);
+    assert_eq!(receipts[1].claims()["documents"][0]["changedSinceParent"], true);
+    assert_eq!(receipts[2].documents(), [(own, "injected"), (local, "injected")]);
+    let bodies = server.bodies();
+    assert!(!bodies[1].contains("Version two.") && !bodies[1].contains("New here."), "{}", bodies[1]);
+    assert!(bodies[2].contains("Version two.") && !bodies[2].contains("Version one."), "{}", bodies[2]);
+}
+
+#[test]
 fn a_second_compaction_is_made_from_the_first_summary_and_what_followed() {
     let server = Served::start(texts(&["one", "Summary one.", "two", "Summary two.", "three"]));
     let (home, model) = (Home::new(), server.chat());
@@ -210,6 +230,7 @@ fn a_window_that_fills_up_is_compacted_before_the_next_prompt() {
             (&done["automatic"], &done["status"], &done["fromSeq"], &done["throughSeq"]),
             (&json!(true), &json!("compacted"), &json!(1), &json!(3))
         );
+        assert_eq!(done["usage"]["output"], 5);
         let receipts = law(&home, &[&server]);
         assert_eq!(kinds(&receipts), ["turn", "side", "turn"]);
         assert_eq!(receipts[2].documents(), [("claude:project/CLAUDE.md", "injected")]);

@@ -274,6 +274,7 @@ fn escape_stops_a_summary_and_nothing_was_changed() {
     terminal.wait_for("Your text is kept");
     terminal.submit("second words");
     terminal.wait_for("two");
+    terminal.wait_for("ready · fake · turn 2");
     quit(terminal);
     assert!(server.bodies()[2].contains("first words"));
 }

@@ -97,6 +97,9 @@ fn a_session_is_called_by_its_first_words_until_the_person_names_it() {
     assert_eq!(title("s-2").unwrap(), "Use [redacted] for the upload");
     assert_eq!(title("s-3").unwrap().chars().count(), 48);
     assert_eq!(title("s-4"), None);
+    let flags = ["chat", "--instruction-host", "claude", "--model", "demo", "--plain", "--session", "s-5"];
+    home.run_with_stdin(&flags, &format!("{}\nThe first that was sent\n", "x".repeat(1024 * 1024 + 1)));
+    assert_eq!(title("s-5").unwrap(), "The first that was sent");
     chat(&home, &["--resume", "s-1", "-p", "Other words"]);
     assert!(title("s-1").unwrap().starts_with("Paint"));
     home.ok(&["sessions", "rename", "s-1", "The \u{1b}[31mboiler"]);

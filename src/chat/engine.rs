@@ -266,7 +266,8 @@ impl Engine {
 
     /// A session is called by the first words said in it.
     fn name_session(&self, step: &Step, prompt: &str) {
-        let (1, Step::Ask { .. }, Some(title)) = (self.turns, step, title_of(prompt)) else { return };
+        let prompts = self.events.iter().filter(|event| matches!(event, LogEvent::Prompt { .. }));
+        let (1, Step::Ask { .. }, Some(title)) = (prompts.count(), step, title_of(prompt)) else { return };
         let session = self.binding.scope.session_id.clone();
         // A session without a title is listed by its id.
         self.rooms.desk.tell(move |at| drop(at.conversations.title_first(&session, &title)));
