@@ -3,6 +3,7 @@
 //! [`parse`] turns arguments into an [`Invocation`]; [`dispatch`] loads the configuration and runs it. Nothing here opens a
 //! store before the arguments are whole.
 
+mod bench;
 pub(crate) mod chat;
 mod doctor;
 mod env;
@@ -79,6 +80,7 @@ enum Command {
     State(state::StateArgs),
     Sessions(sessions::SessionsArgs),
     Doctor(doctor::DoctorArgs),
+    Bench(bench::BenchArgs),
     #[command(name = "__supervise", hide = true)]
     Supervise(supervise::SuperviseArgs),
 }
@@ -111,6 +113,7 @@ impl Invocation {
             Command::RememberRollback(args) => args.json,
             Command::RememberPurge(args) => args.json,
             Command::Env(args) => args.json,
+            Command::Bench(args) => args.json,
             Command::Service(args) => args.json(),
             Command::Run(_)
             | Command::Proxy(_)
@@ -154,6 +157,8 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
     let flags = invocation.flags();
     let command = match invocation.0 {
         Command::Supervise(args) => return supervise::run(args),
+        // Nor does a measurement, which has a place of its own.
+        Command::Bench(args) => return bench::run(&args, report),
         command => command,
     };
     let config = match (Config::load(&flags, Environment::of_process()), &command) {
@@ -182,6 +187,7 @@ pub(crate) fn dispatch(invocation: Invocation, report: &mut Report) -> Result<()
         Command::State(args) => state::run(&args, &config, report),
         Command::Sessions(args) => sessions::run(&args, &config, report),
         Command::Doctor(_) => doctor::run(&config, report),
+        Command::Bench(args) => bench::run(&args, report),
         Command::Supervise(args) => supervise::run(args),
     }
 }

@@ -17,13 +17,15 @@ mod summaries;
 mod tests;
 mod title;
 
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use agentspine_gate::span::Span;
 use agentspine_gate::turn::{Host, InstructionHost};
+use agentspine_gate::tx::Tx;
 use agentspine_gate::{Id, ReceiptId};
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 
 pub(crate) use claim::Claim;
@@ -43,6 +45,10 @@ pub(crate) const DRAFT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub(crate) const SPAN_UNUSED_MS_MAX: i64 = 30 * DAY_MS;
 /// How often the use of a session's spans is written down.
 const DAY_MS: i64 = 24 * 3600 * 1000;
+/// How long it is not looked whether that is due: the look reads every text of the session.
+const TOUCHED_MS: i64 = 3600 * 1000;
+/// Sessions that this is known of.
+const TOUCHED_MAX: usize = 1024;
 /// Most events in one append.
 pub(crate) const APPEND_EVENTS_MAX: usize = 256;
 
@@ -98,6 +104,15 @@ pub(crate) struct Session {
     pub redacted_at: Option<i64>,
 }
 
+/// Whether the use of a session's spans may have to be written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    /// It may.
+    Due,
+    /// It was a while ago.
+    Done,
+}
+
 /// When a write is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durability {
@@ -112,8 +127,8 @@ impl Durability {
     /// is on its way.
     fn level(self) -> &'static str {
         match self {
-            Self::Now => "FULL",
-            Self::Later => "NORMAL",
+            Self::Now => "PRAGMA synchronous = FULL",
+            Self::Later => "PRAGMA synchronous = NORMAL",
         }
     }
 }
@@ -140,14 +155,27 @@ impl Place {
     }
 }
 
-/// The store.
-pub(crate) struct Conversations(Connection, Place);
+/// What one call keeps before it is made.
+pub(crate) struct Kept<'a> {
+    /// Its conversation.
+    pub session: &'a Id,
+    /// What happened.
+    pub event: NewEvent,
+    /// The text it injects.
+    pub span: Option<&'a Span>,
+}
+
+/// When this process last saw to it that the use of a session's spans is written down, wall milliseconds.
+type Touched = HashMap<Id, i64>;
+
+/// The store, what its connection is set to, and whose spans are written down as used.
+pub(crate) struct Conversations(Connection, Place, Option<Durability>, Touched);
 
 impl Conversations {
     /// Opens or creates the file, 0600, in an existing private directory.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let connection = schema::open(path)?;
-        Ok(Self(connection, Place::of(path)?))
+        Ok(Self(connection, Place::of(path)?, None, Touched::new()))
     }
 
     /// Starts a session.
@@ -181,17 +209,51 @@ impl Conversations {
         if events.len() > APPEND_EVENTS_MAX {
             return Err(ConversationsError::TooLarge { what: "append", limit: APPEND_EVENTS_MAX });
         }
-        self.write_as(durability, |tx| {
-            let mut seq = rows::last_seq(tx, session)?;
-            for event in events {
-                seq += 1;
-                rows::insert_event(tx, session, seq, event)?;
+        let touch = self.touch(session, events.last());
+        self.write_as(durability, |tx| rows::append(tx, session, events, spans, touch))
+    }
+
+    /// Whether it is time to look if the use of a session's spans was written down.
+    fn touch(&mut self, session: &Id, newest: Option<&NewEvent>) -> Touch {
+        let at = newest.map_or(0, |event| event.at);
+        if self.3.get(session).is_some_and(|touched| (0..TOUCHED_MS).contains(&at.saturating_sub(*touched))) {
+            return Touch::Done;
+        }
+        if self.3.len() >= TOUCHED_MAX {
+            self.3.clear();
+        }
+        self.3.insert(session.clone(), at);
+        Touch::Due
+    }
+
+    /// Appends what several calls keep, durable with one commit when it returns; the answers in their order. What cannot
+    /// be kept fails no other.
+    pub(crate) fn append_each(&mut self, calls: &[Kept<'_>]) -> Vec<Result<()>> {
+        let touches: Vec<Touch> =
+            calls.iter().map(|call| self.touch(call.session, Some(&call.event))).collect();
+        let together = |tx: &Connection| {
+            let append = |(Kept { session, event, span }, touch): (&Kept<'_>, &Touch)| {
+                rows::append(tx, session, std::slice::from_ref(event), *span, *touch).map(drop)
+            };
+            calls.iter().zip(&touches).try_for_each(append)
+        };
+        let done = if calls.is_empty() { Ok(()) } else { self.write(together) };
+        match done {
+            Ok(()) => calls.iter().map(|_| Ok(())).collect(),
+            Err(cause) if calls.len() == 1 => vec![Err(cause)],
+            // Nothing of them was kept: each by itself says which one it was.
+            Err(_) => {
+                let alone = |call: &Kept<'_>| {
+                    self.append(
+                        call.session,
+                        std::slice::from_ref(&call.event),
+                        call.span.map(std::slice::from_ref).unwrap_or_default(),
+                    )
+                    .map(drop)
+                };
+                calls.iter().map(alone).collect()
             }
-            let at = events.last().map_or(0, |event| event.at);
-            rows::touch_spans(tx, session, at, at.saturating_sub(DAY_MS))?;
-            spans.iter().try_for_each(|span| rows::insert_span(tx, session, span, at))?;
-            Ok(seq)
-        })
+        }
     }
 
     /// All events of a session, in order.
@@ -209,14 +271,16 @@ impl Conversations {
 
     /// The spans of a session, in the order they were injected.
     pub(crate) fn spans(&self, session: &Id) -> Result<Vec<Span>> {
-        let sql = "SELECT place, receipt_id, text FROM span WHERE session_id = ?1 ORDER BY rowid";
+        // Put in order here: SQLite would copy every text into a sorter.
+        let sql = "SELECT place, receipt_id, text, rowid FROM span WHERE session_id = ?1";
         let mut statement = self.0.prepare_cached(sql)?;
         let mut found = statement.query([session.as_str()])?;
         let mut spans = Vec::new();
         while let Some(row) = found.next()? {
-            spans.push(rows::span(row)?);
+            spans.push((row.get::<_, i64>(3)?, rows::span(row)?));
         }
-        Ok(spans)
+        spans.sort_unstable_by_key(|(order, _)| *order);
+        Ok(spans.into_iter().map(|(_, span)| span).collect())
     }
 
     /// Takes the spans of another conversation along into this one, durable when it returns.
@@ -289,6 +353,13 @@ impl Conversations {
         statement.query_row([id.as_str()], |row| Ok(rows::session(row))).optional()?.transpose()
     }
 
+    /// Where a session is at work, and for whom; quicker than all of it.
+    pub(crate) fn home(&self, id: &Id) -> Result<Option<(PathBuf, Host, InstructionHost)>> {
+        let sql = "SELECT cwd, host, instruction_host FROM session WHERE id = ?1";
+        let mut statement = self.0.prepare_cached(sql)?;
+        statement.query_row([id.as_str()], |row| Ok(rows::home(row))).optional()?.transpose()
+    }
+
     /// Sessions, the most recently used first.
     pub(crate) fn sessions(&self, limit: u32) -> Result<Vec<Session>> {
         let mut statement =
@@ -349,7 +420,7 @@ impl Conversations {
         Ok(self.0.query_row(sql, [session.as_str()], |row| row.get(0)).optional()?)
     }
 
-    fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+    fn write<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.write_as(Durability::Now, work)
     }
 
@@ -357,11 +428,14 @@ impl Conversations {
     fn write_as<T>(
         &mut self,
         durability: Durability,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T>,
+        work: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
         self.1.is_still_there()?;
-        self.0.pragma_update(None, "synchronous", durability.level())?;
-        let tx = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if self.2 != Some(durability) {
+            self.0.prepare_cached(durability.level())?.execute([])?;
+            self.2 = Some(durability);
+        }
+        let tx = Tx::write(&self.0)?;
         let done = work(&tx)?;
         tx.commit()?;
         Ok(done)

@@ -3,16 +3,19 @@
 //! The thread opens them itself, so the screen paints before any database is touched. Work that was asked for runs to its
 //! end even where nobody waits for the answer any more: a receipt is never left half spent.
 
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use agentspine_gate::seams::Seams;
 use agentspine_gate::span::Span;
-use agentspine_gate::{Detail, Digest, Field, Gate, Id, Refusal};
+use agentspine_gate::{CallOutcome, Detail, Digest, Field, Gate, Id, ReceiptId, Refusal};
 use tokio::sync::oneshot;
 
+use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
-use crate::conversations::{Claim, Conversations, ConversationsError, NewSession, Session};
+use crate::conversations::{Claim, Conversations, ConversationsError, NewSession};
+use crate::turn::{Came, Step, Waiting, walk_together};
 
 /// What the desk's thread owns.
 pub(crate) struct Drawer {
@@ -48,14 +51,11 @@ impl Drawer {
     /// uses already gets the directory's own mark, and so does one whose files another host names: injected text does not
     /// cross projects.
     pub(crate) fn enter(&mut self, mut session: NewSession) -> Result<Id, Refusal> {
-        let mut known = self.conversations.session(&session.id).map_err(store)?;
-        let other = |known: &Session| {
-            (&known.cwd, known.host, known.instruction_host)
-                != (&session.cwd, session.host, session.instruction_host)
-        };
-        if known.as_ref().is_some_and(other) {
+        let mut known = self.conversations.home(&session.id).map_err(store)?;
+        let mine = (session.cwd.clone(), session.host, session.instruction_host);
+        if known.as_ref().is_some_and(|known| *known != mine) {
             session.id = elsewhere(&session)?;
-            known = self.conversations.session(&session.id).map_err(store)?;
+            known = self.conversations.home(&session.id).map_err(store)?;
         }
         if known.is_none() {
             self.conversations.start_session(&session).map_err(store)?;
@@ -63,22 +63,16 @@ impl Drawer {
         Ok(session.id)
     }
 
-    /// Appends an event, with the span its call injects; durable when it returns.
-    pub(crate) fn keep(
-        &mut self,
-        session: &Id,
-        event: &LogEvent,
-        span: Option<&Span>,
-    ) -> Result<(), Refusal> {
-        let stored = event.stored(self.seams.clock.wall_ms());
-        let spans: Vec<Span> = span.into_iter().cloned().collect();
-        self.conversations.append(session, &[stored], &spans).map(drop).map_err(store)
-    }
-
     /// Appends an event that follows a call; durable before the next call is made.
     pub(crate) fn note(&mut self, session: &Id, event: &LogEvent) -> Result<(), Refusal> {
         let stored = event.stored(self.seams.clock.wall_ms());
         self.conversations.append_later(session, &[stored]).map(drop).map_err(store)
+    }
+
+    /// Appends an event that others build on; durable when it returns.
+    pub(crate) fn keep(&mut self, session: &Id, event: &LogEvent) -> Result<(), Refusal> {
+        let stored = event.stored(self.seams.clock.wall_ms());
+        self.conversations.append(session, &[stored], &[]).map(drop).map_err(store)
     }
 
     /// The injected text a session keeps.
@@ -122,7 +116,19 @@ fn elsewhere(session: &NewSession) -> Result<Id, Refusal> {
     Id::new(format!("x:{digest}")).map_err(|_| gone())
 }
 
-type Job = Box<dyn FnOnce(Result<&mut Drawer, &Refusal>) + Send>;
+type Question = Box<dyn FnOnce(Result<&mut Drawer, &Refusal>) + Send>;
+
+/// What waits for the desk.
+enum Job {
+    Question(Question),
+    Walk(Waiting),
+    Outcome(ReceiptId, CallOutcome),
+}
+
+/// Most jobs taken up at once.
+const TOGETHER_MAX: usize = 64;
+/// How long an outcome waits for a call to be written down with.
+const OUTCOME_WAIT: Duration = Duration::from_millis(2);
 
 /// A handle to the desk's thread. Dropping the last one ends the thread.
 pub(crate) struct Desk {
@@ -138,9 +144,7 @@ impl Desk {
         let (jobs, inbox) = mpsc::channel::<Job>();
         let work = move || {
             let mut drawer = open();
-            for job in inbox {
-                job(drawer.as_mut().map_err(|refusal| &*refusal));
-            }
+            serve(&mut drawer, &inbox);
         };
         let thread = std::thread::Builder::new().name("desk".to_owned()).spawn(work)?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
@@ -152,26 +156,39 @@ impl Desk {
         work: impl FnOnce(&mut Drawer) -> Result<R, Refusal> + Send + 'static,
     ) -> Result<R, Refusal> {
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |drawer| {
+        let question: Question = Box::new(move |drawer| {
             // A dropped receiver means that nobody waits for the answer; the work itself is done.
             let _ = reply.send(drawer.map_err(Clone::clone).and_then(work));
         });
-        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
-        if !sent {
+        if !self.leave(Job::Question(question)) {
             return Err(gone());
         }
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
-}
 
-impl Desk {
+    /// Takes a step of the path on the desk's thread, together with the calls that wait there too.
+    pub(crate) async fn walk(&self, step: Step, cancel: &Cancel) -> Came {
+        let (answer, came) = oneshot::channel();
+        if !self.leave(Job::Walk(Waiting { step, cancel: cancel.clone(), answer })) {
+            return Came::stopped(gone());
+        }
+        came.await.unwrap_or_else(|_| Came::stopped(gone()))
+    }
+
     /// Leaves work for the desk's thread; nobody waits for it.
     pub(crate) fn tell(&self, work: impl FnOnce(&mut Drawer) + Send + 'static) {
-        let job: Job = Box::new(move |drawer| drawer.map_or((), work));
-        if let Some(jobs) = &self.jobs {
-            // A thread that is gone has nothing to record into either.
-            let _ = jobs.send(job);
-        }
+        // A thread that is gone has nothing to record into either.
+        let _ = self.leave(Job::Question(Box::new(move |drawer| drawer.map_or((), work))));
+    }
+
+    /// Leaves what became of a call; it is written down with the next call, or soon.
+    pub(crate) fn settle(&self, receipt: ReceiptId, outcome: CallOutcome) {
+        // Nobody left to write it down: it is shown as unknown.
+        let _ = self.leave(Job::Outcome(receipt, outcome));
+    }
+
+    fn leave(&self, job: Job) -> bool {
+        self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }
 }
 
@@ -183,6 +200,57 @@ impl Drop for Desk {
             // A panicked thread has already reported itself; there is nothing left to join.
             let _ = thread.join();
         }
+    }
+}
+
+/// Takes up what waits, until nobody can ask any more.
+fn serve(drawer: &mut Result<Drawer, Refusal>, inbox: &Receiver<Job>) {
+    let mut outcomes = Vec::new();
+    loop {
+        let first = if outcomes.is_empty() {
+            inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            inbox.recv_timeout(OUTCOME_WAIT)
+        };
+        match first {
+            Ok(first) => take_up(drawer, std::iter::once(first).chain(inbox.try_iter()), &mut outcomes),
+            Err(RecvTimeoutError::Timeout) => settle(drawer, &mut outcomes),
+            Err(RecvTimeoutError::Disconnected) => return settle(drawer, &mut outcomes),
+        }
+    }
+}
+
+type Outcomes = Vec<(ReceiptId, CallOutcome)>;
+
+/// Answers questions as they come, then walks all calls together.
+fn take_up(drawer: &mut Result<Drawer, Refusal>, jobs: impl Iterator<Item = Job>, outcomes: &mut Outcomes) {
+    let mut walks = Vec::new();
+    for job in jobs.take(TOGETHER_MAX) {
+        match job {
+            Job::Walk(waiting) => walks.push(waiting),
+            Job::Outcome(receipt, outcome) => outcomes.push((receipt, outcome)),
+            Job::Question(question) => {
+                // Whoever asks sees what was told before.
+                settle(drawer, outcomes);
+                question(drawer.as_mut().map_err(|refusal| &*refusal));
+            }
+        }
+    }
+    match drawer {
+        Ok(drawer) => walk_together(drawer, walks, outcomes),
+        Err(refusal) => walks.into_iter().for_each(|waiting| waiting.refuse(refusal.clone())),
+    }
+    if outcomes.len() >= TOGETHER_MAX {
+        settle(drawer, outcomes);
+    }
+}
+
+/// Writes down what became of calls.
+fn settle(drawer: &mut Result<Drawer, Refusal>, outcomes: &mut Outcomes) {
+    let outcomes = std::mem::take(outcomes);
+    if let (Ok(drawer), false) = (drawer, outcomes.is_empty()) {
+        // A journal that cannot take the rows shows the receipts as spent, outcome unknown.
+        let _ = drawer.gate.record_outcomes(&outcomes);
     }
 }
 

@@ -1,13 +1,16 @@
 //! THE PATH: the steps of a call in order. No other way leads to a model.
 
-use agentspine_gate::Plan;
-use agentspine_gate::instructions::Listed;
+mod together;
+
+use std::sync::Arc;
+
+use agentspine_gate::instructions::Snapshot;
 use agentspine_gate::recall::Outcome;
 use agentspine_gate::receipt::Admitted;
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::span::{Draft, Span};
-use agentspine_gate::turn::{InstructionHost, TurnRequest};
-use agentspine_gate::{ReceiptId, Refusal, admit};
+use agentspine_gate::turn::TurnRequest;
+use agentspine_gate::{ReceiptId, Refusal};
 use agentspine_memory::Grants;
 use agentspine_recall::Providers;
 
@@ -15,6 +18,7 @@ use crate::chat::cancel::Cancel;
 use crate::chat::intake::Intake;
 use crate::chat::log::LogEvent;
 use crate::desk::{Desk, Drawer};
+pub(crate) use together::{Came, Step, Waiting, walk_together};
 
 /// The rooms a call passes through before the model.
 pub(crate) struct Rooms {
@@ -51,7 +55,7 @@ pub(crate) struct Passed {
 /// What was seen on the way, told as it is seen: a call that is refused later still shows it.
 pub(crate) enum Seen {
     /// Every instruction file looked at.
-    Files(InstructionHost, Vec<Listed>),
+    Files(Arc<Snapshot>),
     /// What each provider said.
     Recall(Vec<Heard>),
 }
@@ -79,24 +83,28 @@ impl From<Refusal> for Stopped {
     }
 }
 
-/// Walks the path: bind, plan, recall, compose, issue, keep, consume, admit.
+/// Walks the path: bind, plan, recall, compose, issue, keep, consume, admit. `call` is put together at the desk.
 ///
-/// Where no provider is asked, the desk walks all of it in one go: each visit costs two threads a wake-up.
+/// Where no provider is asked, the desk walks all of it in one go: each visit costs two threads a wake-up. Calls that
+/// wait for the desk at the same time are walked together.
 pub(crate) async fn walk(
     rooms: &Rooms,
-    call: Call,
+    call: impl FnOnce(&mut Drawer) -> Result<Call, Refusal> + Send + 'static,
     tell: &(dyn Fn(Seen) + Sync),
     cancel: &Cancel,
 ) -> Result<Passed, Stopped> {
-    let stop = cancel.clone();
-    let (files, begun) = rooms.desk.ask(move |at| begin(at, call, &stop)).await?;
-    tell(files);
-    let planned = match begun {
-        Begun::Over(done) => {
-            tell(Seen::Recall(Vec::new()));
+    let planned = match rooms.desk.walk(Step::Begin(Box::new(call)), cancel).await {
+        Came::Asking(planned) => {
+            tell(Seen::Files(Arc::clone(planned.plan.snapshot())));
+            planned
+        }
+        Came::Over { seen, done } => {
+            if let Some(snapshot) = seen {
+                tell(Seen::Files(snapshot));
+                tell(Seen::Recall(Vec::new()));
+            }
             return *done;
         }
-        Begun::Asking(planned) => planned,
     };
 
     let queries = planned.plan.queries().to_vec();
@@ -105,60 +113,9 @@ pub(crate) async fn walk(
     let heard = required.into_iter().zip(outcomes.iter().cloned());
     tell(Seen::Recall(heard.map(|(required, outcome)| Heard { required, outcome }).collect()));
 
-    let stop = cancel.clone();
-    rooms.desk.ask(move |at| Ok(planned.finish(at, &outcomes, &stop))).await?
-}
-
-/// A call whose files and rules are read.
-struct Planned {
-    call: Call,
-    plan: Plan,
-}
-
-/// How far the desk came by itself.
-enum Begun {
-    /// Providers are asked next.
-    Asking(Box<Planned>),
-    /// To the end.
-    Over(Box<Result<Passed, Stopped>>),
-}
-
-/// Binds who asks and where, reads files, policy and rules fresh, and goes on where nobody is to be asked.
-fn begin(at: &mut Drawer, call: Call, cancel: &Cancel) -> Result<(Seen, Begun), Refusal> {
-    let plan = at.gate.bind(call.request.clone()).and_then(|bound| at.gate.plan(bound))?;
-    let files = Seen::Files(plan.snapshot().host, plan.snapshot().listed.clone());
-    let planned = Box::new(Planned { call, plan });
-    let begun = if planned.plan.queries().is_empty() {
-        Begun::Over(Box::new(planned.finish(at, &[], cancel)))
-    } else {
-        Begun::Asking(planned)
-    };
-    Ok((files, begun))
-}
-
-impl Planned {
-    /// Puts the exact body together, signs its receipt, keeps what the conversation needs, spends the receipt, and admits
-    /// the body.
-    fn finish(self, at: &mut Drawer, outcomes: &[Outcome], cancel: &Cancel) -> Result<Passed, Stopped> {
-        let Self { call: Call { request, draft, event }, plan } = self;
-        if cancel.is_cancelled() {
-            return Err(Stopped::Cancelled);
-        }
-        // Read for every call: what was forgotten or purged meanwhile is not said again.
-        let spans = at.spans(&request.scope.session_id)?;
-        let composed = at.gate.compose(plan, outcomes, &draft, &spans)?;
-        let prepared = at.gate.issue(&composed)?;
-        if cancel.is_cancelled() {
-            at.gate.void(prepared)?;
-            return Err(Stopped::Cancelled);
-        }
-
-        let (claims, span) = (composed.claims().clone(), composed.span().cloned());
-        let keep = at.keep(&request.scope.session_id, &event(prepared.id()), span.as_ref());
-        if let Err(why) = keep {
-            return Err(at.gate.give_up(prepared, &request, why).into());
-        }
-        let consumed = at.gate.consume(prepared, &composed, &request)?;
-        Ok(Passed { admitted: admit(consumed, composed)?, claims, span })
+    match rooms.desk.walk(Step::Finish(planned, outcomes), cancel).await {
+        Came::Over { done, .. } => *done,
+        // Nobody is asked twice.
+        Came::Asking(_) => Err(Stopped::Cancelled),
     }
 }

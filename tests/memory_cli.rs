@@ -245,6 +245,20 @@ fn an_import_shows_its_plan_first_and_loses_nothing() {
 }
 
 #[test]
+fn claude_codes_notes_on_this_project_are_found_by_themselves() {
+    let home = Home::new();
+    let missing = home.run(&["memory", "import", "--from", "claude-memory"]);
+    assert_eq!(missing.code, 2, "{}", missing.err);
+    let project = home.project().canonicalize().unwrap();
+    let dashed: String =
+        project.to_str().unwrap().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    home.write(&format!(".claude/projects/{dashed}/memory/MEMORY.md"), "- Node 22 is needed.\n");
+    home.ok(&["memory", "import", "--from", "claude-memory", "--yes"]);
+    assert_eq!(found(&home, "node"), ["MEMORY"]);
+    assert_eq!(home.run(&["memory", "import", "--from", "jsonl"]).code, 2, "a file must be named");
+}
+
+#[test]
 fn upstreams_rules_become_candidates_of_the_same_reach() {
     let home = Home::new();
     let row = |id: &str, project: Value| {

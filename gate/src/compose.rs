@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::body::Body;
 use crate::brief::{self, Additions, Fence, NewDocument, NewItem};
 use crate::failure::{Code, Detail, Field, Refusal};
 use crate::held::{Held, Replay};
@@ -27,7 +28,7 @@ pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The exact body to be sent and everything its receipt will bind. One use: [`crate::admit`] takes it.
 pub struct Composed {
     pub(crate) plan: Plan,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Body,
     pub(crate) claims: Claims,
     pub(crate) span: Option<Span>,
 }
@@ -242,7 +243,7 @@ pub(crate) fn budget(plan: &Plan, documents: &[BoundDocument]) -> Result<BoundBu
         "standard".to_owned()
     };
     let overflow_bytes = used_bytes.saturating_sub(standard_bytes);
-    Ok(BoundBudget { mode, standard_bytes, hard_limit_bytes, used_bytes, overflow_bytes })
+    Ok(BoundBudget { hard_limit_bytes, mode, overflow_bytes, standard_bytes, used_bytes })
 }
 
 fn additions<'a>(
@@ -299,12 +300,18 @@ fn broken() -> Refusal {
     )
 }
 
-fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
+fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Body, Refusal> {
     let last = inputs.draft.slots.len().saturating_sub(1);
     let mut texts: Vec<(usize, &str)> =
         inputs.replays.iter().map(|r| (r.slot, r.span.text.as_str())).collect();
     texts.extend(span.map(|span| (last, span.text.as_str())));
-    let body = inputs.draft.splice(&texts).map_err(|_| broken())?;
+    let body = if texts.is_empty() {
+        inputs.draft.body.clone()
+    } else {
+        let body = inputs.draft.splice(&texts).map_err(|_| broken())?;
+        serde_json::from_slice::<serde::de::IgnoredAny>(&body).map_err(|_| broken())?;
+        Body::new(body)
+    };
     if body.len() > REQUEST_BYTES_MAX {
         return Err(Refusal::new(
             Detail::RequestBytes,
@@ -312,7 +319,6 @@ fn body(inputs: &Inputs<'_>, span: Option<&Span>) -> Result<Vec<u8>, Refusal> {
             "Start a new session: agentspine chat",
         ));
     }
-    serde_json::from_slice::<serde::de::IgnoredAny>(&body).map_err(|_| broken())?;
     Ok(body)
 }
 
@@ -324,7 +330,7 @@ struct Parts {
     providers: Vec<BoundProvider>,
 }
 
-fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Option<&Span>) -> Claims {
+fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &Body, span: Option<&Span>) -> Claims {
     let request = &plan.bound.request;
     let (identity, scope) = (&request.identity, &request.scope);
     Claims {
@@ -354,7 +360,7 @@ fn claims(plan: &Plan, inputs: &Inputs<'_>, parts: Parts, body: &[u8], span: Opt
         endpoint: request.endpoint.clone(),
         model: request.model.clone(),
         client_body_digest: request.client_body_digest,
-        request_digest: Digest::of(body),
+        request_digest: body.digest(),
         documents: parts.documents,
         withdrawn: parts.withdrawn,
         instruction_budget: parts.budget,

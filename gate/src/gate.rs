@@ -1,6 +1,5 @@
 //! The gate: one door for each step, in the order of the path.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,51 +7,33 @@ use serde_json::json;
 
 use crate::compose::{self, Composed, Inputs};
 use crate::failure::{Detail, Field, Refusal};
+use crate::fresh::{Fresh, Where, Whose};
 use crate::held;
 use crate::ids::{Digest, ReceiptId};
-use crate::instructions::{self, Snapshot};
-use crate::journal::{Consumption, ReceiptRecord, RowKind, Vault};
+use crate::instructions::Snapshot;
+use crate::journal::{ReceiptRecord, RowKind, Vault};
+use crate::kept::KeptClaims;
 use crate::mac::MacKey;
 use crate::plan::{self, Plan};
-use crate::policy::{PolicyStore, Profile};
+use crate::policy::Profile;
 use crate::recall::Outcome;
 use crate::receipt::claims::Claims;
-use crate::receipt::{Admitted, Consumed, Prepared, Receipt, VALIDITY_MS, canonical};
-use crate::recheck::{canonical_cwd, same, spoken, verify_presented, verify_unchanged};
+use crate::receipt::{Admitted, Consumed, Prepared, Receipt};
+use crate::recheck::{canonical_cwd, same, spoken};
 use crate::remember::{self, Active, RememberStore};
 use crate::seams::Seams;
 use crate::span::{Draft, Span};
 use crate::state_dir::StateDir;
 use crate::turn::{Bound, CallKind, Injection, PROMPT_BYTES_MAX, TurnRequest};
 
-/// Claims of consumed receipts kept in memory, a few KiB each; beyond that they are read from the journal again.
-const CLAIMS_KEPT_MAX: usize = 4096;
-
-/// What became of an admitted call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallOutcome {
-    /// The answer came to its end.
-    Answered,
-    /// The request surely did not leave.
-    NotSent,
-    /// The model server answered with this HTTP status.
-    Failed(u16),
-    /// The stream broke off.
-    Cut,
-    /// The person interrupted it.
-    Interrupted,
-    /// It may or may not have been sent.
-    Unknown,
-}
-
 /// The gate over one state directory. Owned by one thread.
 pub struct Gate {
-    dir: StateDir,
-    seams: Seams,
-    vault: Vault,
+    pub(crate) dir: StateDir,
+    pub(crate) seams: Seams,
+    pub(crate) vault: Vault,
     remember: RememberStore,
     fence_key: MacKey,
-    claims: HashMap<ReceiptId, Arc<Claims>>,
+    pub(crate) claims: KeptClaims,
 }
 
 impl Gate {
@@ -61,7 +42,7 @@ impl Gate {
         let vault = Vault::open(&dir, &seams)?;
         let remember = RememberStore::open(&dir.remember(), vault.keyring())?;
         let fence_key = vault.keyring().current().key.derive("fence v1");
-        Ok(Self { dir, seams, vault, remember, fence_key, claims: HashMap::new() })
+        Ok(Self { dir, seams, vault, remember, fence_key, claims: KeptClaims::default() })
     }
 
     /// Binds who, where and which: checks the prompt, makes the directory canonical, draws the receipt id.
@@ -87,18 +68,19 @@ impl Gate {
         Ok(Bound { request, id, cwd, cwd_digest, prompt_digest })
     }
 
-    /// Reads everything mandatory fresh, picks the profile by identity, and says what the providers are asked.
-    pub fn plan(&mut self, bound: Bound) -> Result<Plan, Refusal> {
+    /// Reads everything mandatory fresh, picks the profile by identity, and says what the providers are asked. `fresh` was
+    /// made after this call and all others that it is used for were asked.
+    pub fn plan(&mut self, bound: Bound, fresh: &mut Fresh) -> Result<Plan, Refusal> {
         let (id, request) = (bound.id, bound.request.clone());
-        self.read(bound).map_err(|refusal| self.refuse(id, &request, refusal))
+        self.read(bound, fresh).map_err(|refusal| self.refuse(id, &request, refusal))
     }
 
-    fn read(&mut self, mut bound: Bound) -> Result<Plan, Refusal> {
+    fn read(&mut self, mut bound: Bound, fresh: &mut Fresh) -> Result<Plan, Refusal> {
         let instruction_host = bound.request.instruction_host.ok_or_else(host_unbound)?;
-        let (policy_revision, profile) = self.profile(&bound.request)?;
-        let snapshot = self.snapshot(&bound.request, &bound.cwd, profile.as_ref())?;
-        let remember_revision = self.remember.revision_since(&mut self.vault)?;
-        let active = self.active(&bound.request)?;
+        let (policy_revision, profile) = self.profile(&bound.request, fresh)?;
+        let snapshot = self.snapshot(&bound.request, &bound.cwd, profile.as_ref(), fresh)?;
+        let remember_revision = fresh.remembered(|| self.remember.revision_since(&mut self.vault))?;
+        let active = self.active(&bound.request, fresh)?;
         remember::fits_budget(&active)?;
         bound.request.retry_of = self.unchanged(bound.request.retry_of, &snapshot, &active)?;
         let planned = plan::providers(&bound, profile.as_ref())?;
@@ -133,35 +115,47 @@ impl Gate {
         Ok(same.then_some(repeated))
     }
 
-    fn profile(&self, request: &TurnRequest) -> Result<(u64, Option<Profile>), Refusal> {
-        let policy = PolicyStore::new(&self.dir.gate_dir()).load()?;
+    pub(crate) fn profile(
+        &self,
+        request: &TurnRequest,
+        fresh: &mut Fresh,
+    ) -> Result<(u64, Option<Profile>), Refusal> {
+        let policy = fresh.policy(&self.dir.gate_dir())?;
         let profile = policy.select(&request.identity, request.host)?.cloned();
         Ok((policy.revision, profile))
     }
 
-    fn snapshot(
+    pub(crate) fn snapshot(
         &self,
         request: &TurnRequest,
         cwd: &Path,
         profile: Option<&Profile>,
-    ) -> Result<Snapshot, Refusal> {
+        fresh: &mut Fresh,
+    ) -> Result<Arc<Snapshot>, Refusal> {
         let host = request.instruction_host.ok_or_else(host_unbound)?;
-        let links = profile.map(|profile| profile.allowed_symlink_targets.as_slice()).unwrap_or_default();
-        instructions::snapshot(self.seams.fs.as_ref(), host, &request.homes, cwd, links)
+        let links = profile.map(|profile| profile.allowed_symlink_targets.clone()).unwrap_or_default();
+        let place = Where { host, homes: request.homes.clone(), cwd: cwd.to_owned(), links };
+        fresh.snapshot(self.seams.fs.as_ref(), place)
     }
 
-    fn active(&mut self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
-        match self.active_now(request) {
-            // A rule may be signed with a key that another process drew since.
-            Err(_) if self.remember.follow(self.vault.newest_keyring()?) => self.active_now(request),
-            found => found,
-        }
-    }
-
-    fn active_now(&self, request: &TurnRequest) -> Result<Vec<Active>, Refusal> {
+    pub(crate) fn active(
+        &mut self,
+        request: &TurnRequest,
+        fresh: &mut Fresh,
+    ) -> Result<Arc<Vec<Active>>, Refusal> {
         let (identity, scope) = (&request.identity, &request.scope);
-        let (group, task) = (scope.group_id.as_ref(), scope.task_id.as_ref());
-        self.remember.active(&identity.user_id, &identity.tenant_id, &scope.project_id, group, task)
+        let person = (identity.user_id.clone(), identity.tenant_id.clone());
+        let (group, task) = (scope.group_id.clone(), scope.task_id.clone());
+        let whose = (person.0, person.1, scope.project_id.clone(), group, task);
+        fresh.rules(whose, |whose| match self.active_now(whose) {
+            // A rule may be signed with a key that another process drew since.
+            Err(_) if self.remember.follow(self.vault.newest_keyring()?) => self.active_now(whose),
+            found => found,
+        })
+    }
+
+    fn active_now(&self, (user, tenant, project, group, task): &Whose) -> Result<Vec<Active>, Refusal> {
+        self.remember.active(user, tenant, project, group.as_ref(), task.as_ref())
     }
 
     /// Puts the exact body together. `spans` are the conversation's stored spans; those whose place the draft has are replayed.
@@ -184,7 +178,7 @@ impl Gate {
         spans: &[Span],
     ) -> Result<Composed, Refusal> {
         let request = &plan.bound.request;
-        let client_body = Digest::of(&draft.body) == request.client_body_digest;
+        let client_body = draft.body.digest() == request.client_body_digest;
         same(client_body, Field::Request, "The host's body changed")?;
         let replays =
             held::replays(draft, spans, plan.injects(), &request.identity, |id| self.claims_of(id))?;
@@ -205,7 +199,7 @@ impl Gate {
     /// reason to refuse comes again on the path itself.
     pub fn is_unknown(&mut self, request: &TurnRequest, draft: &Draft, spans: &[Span]) -> bool {
         let tried = self.draw_id().and_then(|id| self.bind_as(id, request.clone()));
-        let tried = tried.and_then(|bound| self.read(bound));
+        let tried = tried.and_then(|bound| self.read(bound, &mut Fresh::default()));
         // One that asks providers injects, and lacks nothing.
         let Ok(plan) = tried else { return false };
         !plan.injects() && self.compose_as(plan, &[], draft, spans).err().is_some_and(|why| is_unknown(&why))
@@ -240,137 +234,16 @@ impl Gate {
 
     /// Claims of a consumed receipt of this journal; consumed receipts never change, so they are read once.
     fn claims_of(&mut self, id: ReceiptId) -> Result<Option<Arc<Claims>>, Refusal> {
-        if let Some(claims) = self.claims.get(&id) {
-            return Ok(Some(Arc::clone(claims)));
+        if let Some(claims) = self.claims.get(id) {
+            return Ok(Some(claims));
         }
         let Some(record) = self.vault.record(id)?.filter(|record| record.consumed.is_some()) else {
             return Ok(None);
         };
         let Some(claims) = claims_in(&record) else { return Ok(None) };
         let claims = Arc::new(claims);
-        self.keep_claims(Arc::clone(&claims));
+        self.claims.keep(Arc::clone(&claims));
         Ok(Some(claims))
-    }
-
-    fn keep_claims(&mut self, claims: Arc<Claims>) {
-        if self.claims.len() >= CLAIMS_KEPT_MAX {
-            self.claims.clear();
-        }
-        self.claims.insert(claims.id, claims);
-    }
-
-    /// Signs and stores the prepared receipt of a composed call.
-    pub fn issue(&mut self, composed: &Composed) -> Result<Receipt<Prepared>, Refusal> {
-        self.issue_as(composed)
-            .map_err(|refusal| self.refuse(composed.plan.bound.id, &composed.plan.bound.request, refusal))
-    }
-
-    fn issue_as(&mut self, composed: &Composed) -> Result<Receipt<Prepared>, Refusal> {
-        let mut claims = composed.claims.clone();
-        let wall = self.seams.clock.wall_ms();
-        claims.kid.clone_from(&self.vault.newest_keyring()?.current().kid);
-        claims.created_at = rfc3339(wall);
-        claims.expires_at = rfc3339(wall.saturating_add_unsigned(VALIDITY_MS));
-        claims.boot = self.seams.clock.boot_id();
-        claims.issued_boottime_ms = self.seams.clock.boottime_ms();
-        let text = canonical::to_bytes(&claims).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let text = text.ok_or_else(broken_claims)?;
-        let signed = self.vault.issue(claims.id, &text)?;
-        Ok(Receipt::new(claims, text.into_bytes(), signed))
-    }
-
-    /// Reads everything bound again and spends the receipt, durably, once. `request` is the host's view of the turn now.
-    /// Anything different refuses with what changed, and the receipt is void.
-    pub fn consume(
-        &mut self,
-        receipt: Receipt<Prepared>,
-        composed: &Composed,
-        request: &TurnRequest,
-    ) -> Result<Receipt<Consumed>, Refusal> {
-        let id = receipt.id();
-        self.consume_as(receipt, composed, request).map_err(|refusal| {
-            self.void_row(id, &refusal);
-            self.refuse(id, request, refusal)
-        })
-    }
-
-    fn consume_as(
-        &mut self,
-        receipt: Receipt<Prepared>,
-        composed: &Composed,
-        request: &TurnRequest,
-    ) -> Result<Receipt<Consumed>, Refusal> {
-        let (signed, bytes) = receipt.signed();
-        self.vault.verify(signed, bytes)?;
-        same(receipt.id() == composed.claims.id, Field::Request, "The body is another call's")?;
-        self.verify_time(receipt.claims())?;
-        verify_presented(receipt.claims(), &composed.plan.bound, request, &self.seams)?;
-        self.verify_fresh(receipt.claims(), composed, request)?;
-        let claims = receipt.claims();
-        let body = json!({ "requestDigest": claims.request_digest });
-        self.vault.consume(&Consumption {
-            receipt: claims.id,
-            host: &claims.host,
-            session: &claims.session_id,
-            delivery: &claims.delivery_id,
-            body: &body,
-        })?;
-        let receipt = receipt.spent();
-        self.keep_claims(receipt.shared_claims());
-        Ok(receipt)
-    }
-
-    fn verify_time(&self, claims: &Claims) -> Result<(), Refusal> {
-        let age = self.seams.clock.boottime_ms().checked_sub(claims.issued_boottime_ms);
-        let same_boot = claims.boot == self.seams.clock.boot_id();
-        if same_boot && age.is_some_and(|age| age <= VALIDITY_MS) {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            Detail::Expired,
-            format!("Receipt {} is older than {} s of this boot.", claims.id.short(), VALIDITY_MS / 1000),
-            "Send again: a new receipt is issued.",
-        ))
-    }
-
-    /// Policy, Must-Remember and every document, read again and compared with what the receipt binds.
-    fn verify_fresh(
-        &mut self,
-        claims: &Claims,
-        composed: &Composed,
-        request: &TurnRequest,
-    ) -> Result<(), Refusal> {
-        let (revision, profile) = self.profile(request)?;
-        same(revision == claims.policy_revision, Field::PolicyRevision, "The policy file was changed")?;
-        let digest = profile.as_ref().map(Profile::digest);
-        same(digest == claims.policy_profile_digest, Field::PolicyProfile, "The policy profile was changed")?;
-        let active = self.active(request)?;
-        let checksums = |entry: &Active| (entry.id.clone(), entry.version, entry.checksum);
-        let bound =
-            claims.must_remember.iter().map(|entry| (entry.id.clone(), entry.version, entry.checksum));
-        same(
-            active.iter().map(checksums).eq(bound),
-            Field::MustRemember,
-            "The Must-Remember entries changed",
-        )?;
-        let snapshot = self.snapshot(request, &composed.plan.bound.cwd, profile.as_ref())?;
-        verify_unchanged(&composed.plan.snapshot, &snapshot)?;
-        let budget = compose::budget(&composed.plan, &claims.documents)?;
-        same(budget == claims.instruction_budget, Field::InstructionBudget, "The instruction budget changed")
-    }
-
-    /// Records what became of an admitted call. A consumed receipt without it is shown as "spent, outcome unknown".
-    pub fn record_outcome(&mut self, receipt: ReceiptId, outcome: CallOutcome) -> Result<(), Refusal> {
-        let (word, status) = match outcome {
-            CallOutcome::Answered => ("answered", None),
-            CallOutcome::NotSent => ("not-sent", None),
-            CallOutcome::Failed(status) => ("failed", Some(status)),
-            CallOutcome::Cut => ("cut", None),
-            CallOutcome::Interrupted => ("interrupted", None),
-            CallOutcome::Unknown => ("unknown", None),
-        };
-        let body = json!({ "outcome": word, "status": status });
-        self.vault.append(RowKind::Outcome, Some(receipt), &body).map(drop)
     }
 
     /// Gives a prepared receipt up, for a turn that the person aborted before consumption.
@@ -422,7 +295,7 @@ impl Gate {
         Ok(ReceiptId(bytes))
     }
 
-    fn void_row(&mut self, id: ReceiptId, refusal: &Refusal) {
+    pub(crate) fn void_row(&mut self, id: ReceiptId, refusal: &Refusal) {
         if !matches!(refusal.detail, Detail::Consumed | Detail::JournalBusy) {
             let body = json!({ "reason": refusal.key() });
             // The refusal itself is what the person sees; a journal that cannot take this row refuses every later call.
@@ -431,7 +304,7 @@ impl Gate {
     }
 
     /// Stamps the id on a refusal and records it; a journal that cannot take the row refuses every later call anyway.
-    fn refuse(&mut self, id: ReceiptId, request: &TurnRequest, mut refusal: Refusal) -> Refusal {
+    pub(crate) fn refuse(&mut self, id: ReceiptId, request: &TurnRequest, mut refusal: Refusal) -> Refusal {
         refusal.receipt = Some(id);
         let body = json!({
             "code": refusal.code().as_str(),
@@ -452,7 +325,7 @@ impl Gate {
 /// Joins a consumed receipt and the body it binds. The only maker of [`Admitted`].
 pub fn admit(receipt: Receipt<Consumed>, composed: Composed) -> Result<Admitted, Refusal> {
     let claims = receipt.claims();
-    let bound = claims.id == composed.claims.id && claims.request_digest == Digest::of(&composed.body);
+    let bound = claims.id == composed.claims.id && claims.request_digest == composed.body.digest();
     same(bound, Field::Request, "The body is not the one this receipt binds")?;
     Ok(Admitted::new(claims, composed.body))
 }
@@ -472,12 +345,4 @@ fn host_unbound() -> Refusal {
         "It is not bound whose instruction files are mandatory here.",
         "Name the host: agentspine chat --instruction-host claude (or codex), or instruction_host in config.toml",
     )
-}
-
-fn broken_claims() -> Refusal {
-    Refusal::new(Detail::JournalIo, "The receipt has no canonical form.", "Run: agentspine doctor --json")
-}
-
-fn rfc3339(wall_ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(wall_ms).map_or_else(|_| String::from("-"), |at| at.to_string())
 }

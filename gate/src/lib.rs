@@ -19,7 +19,7 @@
 //! use agentspine_gate::receipt::Admitted;
 //! use agentspine_gate::span::{Draft, Span};
 //! use agentspine_gate::turn::TurnRequest;
-//! use agentspine_gate::{Gate, Refusal, admit};
+//! use agentspine_gate::{Fresh, Gate, Refusal, admit};
 //!
 //! fn walk(
 //!     gate: &mut Gate,
@@ -30,7 +30,7 @@
 //!     keep: impl Fn(Option<&Span>),
 //! ) -> Result<Admitted, Refusal> {
 //!     let bound = gate.bind(request.clone())?;
-//!     let plan = gate.plan(bound)?;
+//!     let plan = gate.plan(bound, &mut Fresh::default())?;
 //!     let outcomes = ask(plan.queries());
 //!     let composed = gate.compose(plan, &outcomes, draft, spans)?;
 //!     let prepared = gate.issue(&composed)?;
@@ -48,6 +48,8 @@
 //! * `held` (what earlier spans hold), `select` (what is cut), `brief` (the frames), [`span`] (where text stands),
 //!   [`compose`] (all of that put together).
 //! * [`receipt`]: claims, canonical form, keyring, typestate. [`journal`]: rows, chain, anchor. `recheck`: what changed.
+//!   `group`: issue and consumption of several calls at once; `fresh`: what they read together; `kept`: claims that are
+//!   asked for again; [`body`]: bytes with their digest; [`tx`]: transactions.
 //! * [`failure`]: the closed table of codes. [`state_dir`] and [`private`]: files of our own. [`seams`]: time, randomness
 //!   and other people's files as parameters; [`os_fs`] is the real one of the last.
 //!
@@ -59,14 +61,18 @@
 //! * No prompt, instruction text, claim, recalled text or key in the journal, in an error or in debug output.
 //! * Absent here: HTTP, processes, the environment, a runtime, a clock or randomness of its own. One thread owns a [`Gate`].
 
+pub mod body;
 mod brief;
 pub mod compose;
 pub mod failure;
+mod fresh;
 mod gate;
+mod group;
 mod held;
 pub mod ids;
 pub mod instructions;
 pub mod journal;
+mod kept;
 pub mod mac;
 pub mod os_fs;
 mod plan;
@@ -83,9 +89,12 @@ pub mod span;
 pub mod state_dir;
 mod strict_json;
 pub mod turn;
+pub mod tx;
 
 pub use compose::Composed;
 pub use failure::{Code, Detail, Field, Refusal};
-pub use gate::{CallOutcome, Gate, admit};
+pub use fresh::Fresh;
+pub use gate::{Gate, admit};
+pub use group::{CallOutcome, Offer};
 pub use ids::{Digest, Id, ReceiptId};
 pub use plan::{LEDGER_PROVIDER, Plan};

@@ -1,5 +1,7 @@
 //! The plan of a bound turn: what was read fresh for it, and what its providers are asked.
 
+use std::sync::Arc;
+
 use crate::failure::Refusal;
 use crate::ids::{Digest, Id};
 use crate::instructions::Snapshot;
@@ -15,11 +17,11 @@ pub const LEDGER_PROVIDER: &str = "ledger";
 pub struct Plan {
     pub(crate) bound: Bound,
     pub(crate) instruction_host: InstructionHost,
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) policy_revision: u64,
     pub(crate) profile: Option<Profile>,
     pub(crate) remember_revision: u64,
-    pub(crate) active: Vec<Active>,
+    pub(crate) active: Arc<Vec<Active>>,
     pub(crate) planned: Vec<Planned>,
 }
 
@@ -30,7 +32,7 @@ impl Plan {
     }
 
     /// The mandatory documents and what the host leaves out.
-    pub fn snapshot(&self) -> &Snapshot {
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::body::Body;
 use crate::ids::{Digest, ReceiptId};
 
 /// Where a span stands: a running digest over the conversation up to and including one message.
@@ -108,7 +109,7 @@ pub struct Wrap {
 #[derive(Clone)]
 pub struct Draft {
     /// The body, valid JSON.
-    pub body: Vec<u8>,
+    pub body: Body,
     /// Where spans go.
     pub slots: Vec<Slot>,
     /// Decoded texts of the host's own slots for instruction files in this body, the newest last. Chat has none; the proxy

@@ -114,7 +114,7 @@ fn a_wrapped_slot_makes_a_list_of_string_content_and_nothing_where_no_span_fills
     let wrap = Wrap { at: 11, open: r#"[{"type":"text","text":"# };
     let (before, after) = (r#"},{"type":"text","text":""#, r#""}]"#);
     let slot = Slot { place: Place::start("c"), at: 15, before, after, wrap: Some(wrap) };
-    let draft = Draft { body: body.clone(), slots: vec![slot], host_slots: Vec::new() };
+    let draft = Draft { body: body.clone().into(), slots: vec![slot], host_slots: Vec::new() };
     let filled = draft.splice(&[(0, "new \"text\"")]).unwrap();
     let expected = r#"{"content":[{"type":"text","text":"hi"},{"type":"text","text":"new \"text\""}],"n":1}"#;
     assert_eq!(String::from_utf8(filled).unwrap(), expected);

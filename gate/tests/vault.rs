@@ -54,7 +54,7 @@ fn a_loop_of_second_attempts_cannot_fill_the_journal() {
     for _ in 0..100 {
         assert_eq!(spend(&mut vault, receipt(1), "d"), Err(Detail::Consumed));
     }
-    assert_eq!(i64::try_from(vault.verify_chain().unwrap().rows).unwrap(), 2 + INCIDENTS_PER_RECEIPT_MAX);
+    assert_eq!(usize::try_from(vault.verify_chain().unwrap().rows).unwrap(), 2 + INCIDENTS_PER_RECEIPT_MAX);
 }
 
 #[test]

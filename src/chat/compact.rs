@@ -7,9 +7,9 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+use agentspine_gate::Refusal;
 use agentspine_gate::receipt::claims::Claims;
 use agentspine_gate::turn::CallKind;
-use agentspine_gate::{Digest, Refusal};
 use agentspine_model::{
     AssistantBlock, Conversation, Message, ModelError, StopReason, Usage, context_tokens, summary as words,
 };
@@ -175,10 +175,10 @@ impl Engine {
             max_tokens: SUMMARY_TOKENS_MAX,
         };
         let draft = self.draft(&conversation);
-        let request = self.request("", CallKind::Side, None, Digest::of(&draft.body))?;
+        let request = self.request("", CallKind::Side, None, draft.body.digest())?;
         let call = Call { request, draft, event: Box::new(|receipt| LogEvent::Compacting { receipt }) };
         let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });
-        let passed = turn::walk(&self.rooms, call, &tell, cancel).await?;
+        let passed = turn::walk(&self.rooms, move |_| Ok(call), &tell, cancel).await?;
         self.events.push(LogEvent::Compacting { receipt: passed.claims.id });
         say(out, ChatEvent::Passed(Box::new(self.view(&passed, began))));
         Ok(passed)
@@ -217,7 +217,7 @@ impl Engine {
         let (session, text) = (self.binding.scope.session_id.clone(), summary.text.clone());
         let event = LogEvent::Summary(summary);
         let stored = event.clone();
-        self.rooms.desk.ask(move |at| at.keep(&session, &stored, None)).await?;
+        self.rooms.desk.ask(move |at| at.keep(&session, &stored)).await?;
         self.events.push(event);
         Ok(text)
     }

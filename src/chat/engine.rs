@@ -220,11 +220,11 @@ impl Engine {
         };
         let draft = self.draft(&conversation);
         let (kind, retry_of) = step.kind();
-        let request = self.request(prompt, kind, retry_of, Digest::of(&draft.body))?;
+        let request = self.request(prompt, kind, retry_of, draft.body.digest())?;
         self.begin().await?;
         let call = Call { request, draft, event: Box::new(step.event(prompt)) };
         let tell = |seen| say(out, ChatEvent::Seen { turn: self.turns, ms: millis(began), seen });
-        let passed = turn::walk(&self.rooms, call, &tell, cancel).await?;
+        let passed = turn::walk(&self.rooms, move |_| Ok(call), &tell, cancel).await?;
 
         self.events.push(step.event(prompt)(passed.claims.id));
         self.fill.injected_bytes += passed.span.as_ref().map_or(0, |span| span.text.len());

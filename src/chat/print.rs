@@ -377,9 +377,9 @@ fn compaction_json(Compaction { why, outcome }: &Compaction) -> Value {
 
 fn seen_json(turn: u64, ms: u64, seen: &Seen) -> Value {
     match seen {
-        Seen::Files(host, files) => json!({
-            "type": "instructions", "turn": turn, "ms": ms, "host": host,
-            "files": files.iter().map(|file| json!({ "id": file.id, "state": file.state })).collect::<Vec<_>>(),
+        Seen::Files(files) => json!({
+            "type": "instructions", "turn": turn, "ms": ms, "host": files.host,
+            "files": files.listed.iter().map(|file| json!({ "id": file.id, "state": file.state })).collect::<Vec<_>>(),
         }),
         Seen::Recall(heard) => json!({
             "type": "recall", "turn": turn, "ms": ms, "providers": heard.iter().map(heard_json).collect::<Vec<_>>(),

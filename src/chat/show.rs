@@ -107,8 +107,9 @@ impl<'a> Show<'a> {
 
     fn seen(&mut self, turn: u64, ms: u64, seen: Seen) -> Vec<AppEvent> {
         match seen {
-            Seen::Files(host, files) => {
-                self.files = files;
+            Seen::Files(seen) => {
+                let host = seen.host;
+                self.files.clone_from(&seen.listed);
                 let budget = InstructionBudget::default_for(host);
                 let used = self.files.iter().filter(|file| file.state == DocumentState::Mandatory);
                 let rows = self.files.iter().map(|file| self.row(file, None)).collect();

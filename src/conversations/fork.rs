@@ -6,7 +6,7 @@
 
 use agentspine_gate::Id;
 use agentspine_gate::turn::Host;
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Conversations, ConversationsError, Result, Session};
 
@@ -41,7 +41,7 @@ impl Conversations {
 }
 
 /// The last event up to there after which nothing is under way.
-fn seed(tx: &Transaction<'_>, Fork { parent, at, .. }: &Fork) -> Result<i64> {
+fn seed(tx: &Connection, Fork { parent, at, .. }: &Fork) -> Result<i64> {
     let redacted = "SELECT redacted_at IS NOT NULL FROM session WHERE id = ?1";
     let redacted: Option<bool> = tx.query_row(redacted, [parent.as_str()], |row| row.get(0)).optional()?;
     if redacted.unwrap_or_default() {
@@ -54,7 +54,7 @@ fn seed(tx: &Transaction<'_>, Fork { parent, at, .. }: &Fork) -> Result<i64> {
     found.ok_or_else(|| ConversationsError::NothingEnded(parent.clone()))
 }
 
-fn copy(tx: &Transaction<'_>, Fork { parent, child, now, .. }: &Fork, seed: i64) -> Result<()> {
+fn copy(tx: &Connection, Fork { parent, child, now, .. }: &Fork, seed: i64) -> Result<()> {
     let (parent, child) = (parent.as_str(), child.as_str());
     let session = "INSERT INTO session(id, created_at, project_id, cwd, host, instruction_host, title, parent, seed, root) \
          SELECT ?2, ?3, project_id, cwd, host, instruction_host, title, id, ?4, coalesce(root, id) \

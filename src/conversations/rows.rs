@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use agentspine_gate::span::{Place, Span};
 use agentspine_gate::turn::{Host, InstructionHost};
 use agentspine_gate::{Digest, Id, ReceiptId};
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{Connection, Row, params};
 
-use super::{ConversationsError, EVENT_BYTES_MAX, Event, EventKind, NewEvent, Result, Session};
+use super::{
+    ConversationsError, DAY_MS, EVENT_BYTES_MAX, Event, EventKind, NewEvent, Result, Session, Touch,
+};
 
 /// Every session with its last event. A subquery, so that conditions may name the computed columns.
 pub(super) const SESSIONS: &str = "SELECT * FROM (SELECT id, created_at, project_id, cwd, host, instruction_host, \
@@ -16,7 +18,28 @@ pub(super) const SESSIONS: &str = "SELECT * FROM (SELECT id, created_at, project
      max(created_at, coalesce((SELECT at FROM event WHERE session_id = id ORDER BY seq DESC LIMIT 1), created_at)) \
      AS last_at FROM session)";
 
-pub(super) fn last_seq(tx: &Transaction<'_>, session: &Id) -> Result<u64> {
+/// Appends events and remembers spans; the sequence of the last event.
+pub(super) fn append<'a>(
+    tx: &Connection,
+    session: &Id,
+    events: &[NewEvent],
+    spans: impl IntoIterator<Item = &'a Span>,
+    touch: Touch,
+) -> Result<u64> {
+    let mut seq = last_seq(tx, session)?;
+    for event in events {
+        seq += 1;
+        insert_event(tx, session, seq, event)?;
+    }
+    let at = events.last().map_or(0, |event| event.at);
+    if touch == Touch::Due {
+        touch_spans(tx, session, at, at.saturating_sub(DAY_MS))?;
+    }
+    spans.into_iter().try_for_each(|span| insert_span(tx, session, span, at))?;
+    Ok(seq)
+}
+
+fn last_seq(tx: &Connection, session: &Id) -> Result<u64> {
     let sql =
         "SELECT coalesce((SELECT max(seq) FROM event WHERE session_id = id), 0) FROM session WHERE id = ?1";
     let found = tx.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get::<_, i64>(0));
@@ -27,7 +50,7 @@ pub(super) fn last_seq(tx: &Transaction<'_>, session: &Id) -> Result<u64> {
     }
 }
 
-pub(super) fn insert_event(tx: &Transaction<'_>, session: &Id, seq: u64, event: &NewEvent) -> Result<()> {
+fn insert_event(tx: &Connection, session: &Id, seq: u64, event: &NewEvent) -> Result<()> {
     let body = event.body.to_string();
     if body.len() > EVENT_BYTES_MAX {
         return Err(ConversationsError::TooLarge { what: "event", limit: EVENT_BYTES_MAX });
@@ -39,7 +62,7 @@ pub(super) fn insert_event(tx: &Transaction<'_>, session: &Id, seq: u64, event: 
 }
 
 /// A prompt that was refused, or sent and not answered, may be sent again at the same place: the later span takes it.
-pub(super) fn insert_span(tx: &Transaction<'_>, session: &Id, span: &Span, at: i64) -> Result<()> {
+pub(super) fn insert_span(tx: &Connection, session: &Id, span: &Span, at: i64) -> Result<()> {
     let free = "DELETE FROM span WHERE session_id = ?1 AND place = ?2";
     tx.prepare_cached(free)?.execute(params![session.as_str(), span.place.0.to_hex()])?;
     let sql = "INSERT INTO span(session_id, place, receipt_id, text, last_used) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -49,7 +72,7 @@ pub(super) fn insert_span(tx: &Transaction<'_>, session: &Id, span: &Span, at: i
 }
 
 /// Writes down that the spans of a session are in use, where that was not done since `before`.
-pub(super) fn touch_spans(tx: &Transaction<'_>, session: &Id, at: i64, before: i64) -> Result<()> {
+fn touch_spans(tx: &Connection, session: &Id, at: i64, before: i64) -> Result<()> {
     let sql = "UPDATE span SET last_used = ?2 WHERE session_id = ?1 AND last_used < ?3";
     tx.prepare_cached(sql)?.execute(params![session.as_str(), at, before])?;
     Ok(())
@@ -89,6 +112,11 @@ pub(super) fn session(row: &Row<'_>) -> Result<Session> {
         root: row.get::<_, Option<String>>("root")?.map(id).transpose()?,
         redacted_at: row.get("redacted_at")?,
     })
+}
+
+pub(super) fn home(row: &Row<'_>) -> Result<(PathBuf, Host, InstructionHost)> {
+    let (host_is, files_of) = (row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+    Ok((row.get::<_, String>(0)?.into(), host(&host_is)?, instruction_host(&files_of)?))
 }
 
 pub(super) fn id(text: String) -> Result<Id> {

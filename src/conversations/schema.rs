@@ -16,6 +16,9 @@ pub(super) const APPLICATION_ID: i64 = 0x6167_7363;
 /// How long a writer waits for another process.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// Compiled statements kept: more than there are.
+const STATEMENTS_KEPT: usize = 64;
+
 /// Steps from one schema to the next; `user_version` counts those done.
 const MIGRATIONS: [&str; 2] = [V1, V2];
 
@@ -92,6 +95,7 @@ pub(super) fn open(path: &Path) -> Result<Connection> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     known_version(&connection)?;
     configure(&connection)?;
     migrate(&mut connection)?;

@@ -410,3 +410,21 @@ fn a_summary_is_made_from_what_followed_the_last_one() {
     store.conversations.append(&id, &[event(EventKind::Assistant, 5, "d")], &[]).unwrap();
     assert_eq!(next(&store), Some(Range { from_seq: 5, through_seq: 5 }));
 }
+
+#[test]
+fn what_several_calls_keep_is_kept_together_and_what_cannot_be_kept_fails_alone() {
+    let (mut store, a) = Store::with_session("a");
+    let (b, unknown) = (Id::new("b").unwrap(), Id::new("unknown").unwrap());
+    store.conversations.start_session(&session("b", "project:a", 1000)).unwrap();
+    let injected = span("injected", 1);
+    let kept = |session, span| Kept { session, event: event(EventKind::Call, 2000, "x"), span };
+    let both = [kept(&a, Some(&injected)), kept(&b, None), kept(&a, None)];
+    assert!(store.conversations.append_each(&both).iter().all(std::result::Result::is_ok));
+    let mixed = [kept(&b, None), kept(&unknown, None), kept(&a, None)];
+    let done: Vec<_> = store.conversations.append_each(&mixed).into_iter().map(|done| done.is_ok()).collect();
+    assert_eq!(done, [true, false, true]);
+    let events = |id| store.conversations.events(id).unwrap().len();
+    assert_eq!((events(&a), events(&b)), (3, 2));
+    assert_eq!(store.conversations.spans(&a).unwrap(), [injected]);
+    assert!(store.conversations.append_each(&[]).is_empty());
+}

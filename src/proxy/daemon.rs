@@ -57,7 +57,8 @@ impl Daemon {
         registry: Arc<Registry>,
         config: &Config,
     ) -> Result<Self, Failure> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        // One, beside the desk: a second one costs each call wake-ups, and memory. Large bodies are read aside.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(failed)?;
         // The daemon belongs to no project; each workspace brings its own.
         let rooms = compose::opening(config, Path::new("/")).rooms()?;

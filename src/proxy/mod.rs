@@ -4,7 +4,7 @@
 //! request: [`peer`] (who may speak at all), [`route`] (a closed table), [`body`] (size, type, compression), [`headers`]
 //! (what may pass), then what stands [`behind`] it, and [`reply`] streams the answer back. [`refused`] and [`block`] word
 //! what is not passed on, [`own`] answers for the proxy itself, [`counters`] count, [`line`] is what the log says of it. Behind it stands
-//! [`serve`], the path of a call: [`workspaces`] says whose it is, [`read`] what it is, [`thread`] what it follows, [`fork`] what it was copied from,
+//! [`serve`], the path of a call: [`workspaces`] says whose it is, [`read`] what it is, [`follow`] what call it is in its conversation, [`thread`] what it follows, [`fork`] what it was copied from,
 //! [`upstream`] where it goes on to, [`settle`] tells the receipts' journal how it ended.
 //!
 //! Around it: [`daemon`] is the serving process, [`post`] sees to it that there is one a user, [`log`] keeps its lines,
@@ -23,6 +23,7 @@ pub(crate) mod clients;
 pub(crate) mod counters;
 pub(crate) mod daemon;
 mod door;
+mod follow;
 mod fork;
 mod guard;
 mod headers;

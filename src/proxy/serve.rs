@@ -3,31 +3,26 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use agentspine_gate::ids::hex;
-use agentspine_gate::instructions::project_id;
-use agentspine_gate::os_fs::OsFs;
-use agentspine_gate::span::Draft;
-use agentspine_gate::turn::{CallKind, InstructionHost, Scope, TurnRequest};
-use agentspine_gate::{Detail, Digest, Id, ReceiptId, Refusal};
+use agentspine_gate::{Detail, Digest, ReceiptId, Refusal};
 use agentspine_model::{ModelClient, ModelError, Passed, Relayed, Sent};
 use hyper::header::LOCATION;
 use hyper::{HeaderMap, StatusCode};
-use tokio::sync::oneshot;
+use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 use super::behind::{Behind, Inbound, Outgoing, Passing, Relay};
-use super::fork::{self, Source};
-use super::read::{self, Asked, Sort};
+use super::follow::Arrived;
+use super::fork::Source;
+use super::read::{self, Asked};
 use super::reply::{End, How, Outcome};
 use super::settle::Settle;
-use super::thread::{Attempt, Before, Thread, Threads, answers_at};
+use super::thread::{self, Attempt, Threads};
 use super::upstream::{Onward, may_hold_credential};
-use super::workspaces::{Binding, Registry, Workspace};
+use super::workspaces::{Registry, Workspace};
 use crate::chat::cancel::Cancel;
-use crate::chat::log::LogEvent;
-use crate::conversations::{NewSession, SPAN_UNUSED_MS_MAX};
+use crate::conversations::SPAN_UNUSED_MS_MAX;
 use crate::desk::Drawer;
-use crate::turn::{self, Call, Rooms, Stopped};
+use crate::turn::{self, Rooms, Stopped};
 
 /// What every request of the daemon needs.
 pub(crate) struct House {
@@ -35,11 +30,13 @@ pub(crate) struct House {
     client: Arc<ModelClient>,
     onward: Arc<Onward>,
     registry: Arc<Registry>,
-    threads: Mutex<Threads>,
+    threads: Arc<Mutex<Threads>>,
 }
 
 /// How often the daemon looks for what may be removed.
 const TIDY_EVERY: Duration = Duration::from_hours(24);
+/// From this size on, reading a body takes as long as other requests may not wait.
+const ASIDE_BYTES: usize = 512 * 1024;
 /// What a client reads that speaks a dialect its workspace has no server for.
 const NO_UPSTREAM: &str =
     "this workspace sends nothing in this API's dialect: start the client with agentspine run";
@@ -57,8 +54,11 @@ impl Behind for Arc<House> {
 
     async fn serve(&self, workspace: Arc<Workspace>, inbound: Inbound) -> Outgoing {
         let Inbound { path, query, headers, body } = inbound;
+        let size = body.len();
         let source = Source { client: workspace.binding.host, path, headers: headers.clone() };
-        let asked = match read::read(source.client, path, &headers, &body) {
+        let read = || read::read(source.client, path, &headers, body);
+        let read = if size < ASIDE_BYTES { read() } else { block_in_place(read) };
+        let asked = match read {
             Ok(asked) => asked,
             Err(unreadable) => return Outgoing::Unreadable(unreadable.to_string()),
         };
@@ -122,7 +122,7 @@ impl House {
         onward: Arc<Onward>,
         registry: Arc<Registry>,
     ) -> Arc<Self> {
-        Arc::new(Self { rooms, client, onward, registry, threads: Mutex::default() })
+        Arc::new(Self { rooms, client, onward, registry, threads: Arc::default() })
     }
 
     /// Once a day, for ever: injected text that nobody used for 30 days goes, and rows of the journal that are old enough.
@@ -138,32 +138,23 @@ impl House {
         }
     }
 
-    /// The path of the call, in a task of its own: a client that goes away cancels it in its own time, and a receipt that
-    /// was consumed meanwhile is told that nothing was sent.
+    /// The path of the call. Dropped, it is cancelled: providers end at once, the desk stops before the receipt is spent, or
+    /// tells one that was spent meanwhile that nothing was sent.
     async fn preflight(
-        self: &Arc<Self>,
+        &self,
         workspace: &Arc<Workspace>,
         asked: Asked,
         source: Source,
         endpoint: String,
     ) -> Result<(turn::Passed, Settle), Refusal> {
-        let (reply, answer) = oneshot::channel();
-        let guard = Gone(Cancel::new());
-        let cancel = guard.0.clone();
-        let (house, workspace) = (Arc::clone(self), Arc::clone(workspace));
-        tokio::spawn(async move {
-            let done = house.walk(&workspace, asked, source, endpoint, &cancel).await;
-            if let Err(Ok((_, settle))) = reply.send(done) {
-                settle.not_sent();
-            }
-        });
-        answer.await.unwrap_or_else(|_| Err(cancelled()))
+        let gone = Gone(Cancel::new());
+        self.walk(workspace, asked, source, endpoint, &gone.0).await
     }
 
     /// A client that repeats a refused request at once is told the same again.
     async fn walk(
         &self,
-        workspace: &Workspace,
+        workspace: &Arc<Workspace>,
         asked: Asked,
         source: Source,
         endpoint: String,
@@ -172,7 +163,7 @@ impl House {
         let attempt = Attempt {
             workspace: Digest::of(workspace.secret.expose().as_bytes()),
             conversation: asked.conversation.clone(),
-            body: Digest::of(&asked.draft.body),
+            body: asked.draft.body.digest(),
         };
         if let Some(refusal) = self.threads(|threads| threads.just_refused(&attempt)) {
             return Err(refusal);
@@ -191,114 +182,23 @@ impl House {
 
     async fn walk_anew(
         &self,
-        workspace: &Workspace,
+        workspace: &Arc<Workspace>,
         asked: Asked,
         body: Digest,
         source: Source,
         endpoint: String,
         cancel: &Cancel,
     ) -> Result<(turn::Passed, Settle), Stopped> {
-        let binding = &workspace.binding;
-        let mut request = TurnRequest {
-            identity: binding.identity.clone(),
-            host: binding.host,
-            instruction_host: Some(binding.instruction_host),
-            homes: binding.homes.clone(),
-            scope: scope(binding, &asked.conversation),
-            cwd: binding.dir.clone(),
-            // Replaced by one that was drawn before anything is bound.
-            delivery_id: asked.conversation,
-            kind: asked.sort.kind(),
-            prompt: asked.prompt,
-            parent: None,
-            retry_of: None,
-            injection: workspace.injection,
-            client_body_digest: body,
-            endpoint,
-            model: asked.model,
-        };
-        let (session, delivery) = self.enter(&request).await?;
-        (request.scope.session_id, request.delivery_id) = (session.clone(), delivery);
-        let before = self.before(&session, body).await?;
-        if before.turn.is_none() && fork::may_be(&request, &asked.draft) {
-            let (request, draft) = (request.clone(), asked.draft.clone());
-            self.rooms.desk.ask(move |at| fork::adopt(at, &request, &draft, &source)).await?;
-        }
-        let sort = self.follow(before, &mut request, asked.sort, asked.standing, &asked.draft).await?;
-        let (kind, at) = (request.kind, answers_at(request.kind, &asked.draft));
-        let sort = sort.as_str().to_owned();
-        let event = move |receipt| LogEvent::Call { receipt, call: kind, sort, body, at };
-        let call = Call { request, draft: asked.draft, event: Box::new(event) };
+        let newest = asked.draft.slots.last().map(|slot| slot.place);
+        let (threads, workspace) = (Arc::clone(&self.threads), Arc::clone(workspace));
+        let arrived = Arrived { asked, body, source, endpoint };
+        let call = move |at: &mut Drawer| arrived.call(at, &threads, &workspace);
         let passed = turn::walk(&self.rooms, call, &|_| {}, cancel).await?;
-        self.threads(|threads| threads.passed(&session, passed.claims.id, kind, body, at));
+        let (session, kind) = (&passed.claims.session_id, passed.claims.kind);
+        let words = newest.filter(|_| thread::speaks(kind));
+        self.threads(|threads| threads.passed(session, passed.claims.id, kind, body, words));
         let settle = Settle::new(Arc::clone(&self.rooms), passed.claims.id);
         Ok((passed, settle))
-    }
-
-    /// What the call follows in its conversation; the sort that it turns out to be.
-    async fn follow(
-        &self,
-        before: Before,
-        request: &mut TurnRequest,
-        sort: Sort,
-        standing: String,
-        draft: &Draft,
-    ) -> Result<Sort, Refusal> {
-        let Before { turn, retry_of } = before;
-        let goes_on = request.kind == CallKind::Continuation;
-        request.parent = turn.map(|turn| turn.receipt).filter(|_| goes_on);
-        request.retry_of = retry_of;
-        let gone = turn.filter(|turn| goes_on && !standing.trim().is_empty() && turn.is_gone_from(draft));
-        if (gone.is_none() && retry_of.is_none()) || !self.is_unknown(request, draft).await? {
-            return Ok(sort);
-        }
-        // What it repeats was said with text that is kept no more: it is said anew.
-        request.retry_of = None;
-        let Some(turn) = gone else { return Ok(sort) };
-        // The client's own compaction in the middle of a turn, its newest steps kept: everything is injected again.
-        (request.kind, request.parent, request.prompt) = (turn.kind, None, standing);
-        Ok(Sort::Afresh)
-    }
-
-    async fn is_unknown(&self, request: &TurnRequest, draft: &Draft) -> Result<bool, Refusal> {
-        let (request, draft) = (request.clone(), draft.clone());
-        let ask = move |at: &mut Drawer| {
-            let spans = at.spans(&request.scope.session_id)?;
-            Ok(at.gate.is_unknown(&request, &draft, &spans))
-        };
-        self.rooms.desk.ask(ask).await
-    }
-
-    /// Where the call belongs, and its delivery, which never comes from the client: 128 random bits. A conversation seen
-    /// for the first time is started.
-    async fn enter(&self, request: &TurnRequest) -> Result<(Id, Id), Refusal> {
-        let request = request.clone();
-        let enter = move |at: &mut Drawer| {
-            let new = NewSession {
-                id: request.scope.session_id.clone(),
-                created_at: at.seams.clock.wall_ms(),
-                project_id: request.scope.project_id.clone(),
-                cwd: request.cwd.clone(),
-                host: request.host,
-                instruction_host: request.instruction_host.unwrap_or(InstructionHost::Claude),
-            };
-            let entered = at.enter(new).and_then(|session| Ok((session, delivery(at)?)));
-            entered.map_err(|why| at.gate.turn_away(&request, why))
-        };
-        self.rooms.desk.ask(enter).await
-    }
-
-    async fn before(&self, session: &Id, body: Digest) -> Result<Before, Refusal> {
-        if let Some(before) = self.threads(|threads| threads.before(session, body)) {
-            return Ok(before);
-        }
-        let id = session.clone();
-        let events = self.rooms.desk.ask(move |at| at.read(&id)).await?;
-        let before = self.threads(|threads| {
-            threads.know(session.clone(), Thread::read(&events));
-            threads.before(session, body)
-        });
-        Ok(before.unwrap_or_default())
     }
 
     fn threads<R>(&self, work: impl FnOnce(&mut Threads) -> R) -> R {
@@ -310,28 +210,9 @@ fn leads_elsewhere(status: StatusCode, headers: &HeaderMap) -> bool {
     status.is_redirection() && headers.contains_key(LOCATION)
 }
 
-/// A conversation of another person than the default one has that person's mark: ids that clients choose, or that follow
-/// from a first message, are no secret, and injected text does not cross from one to another.
-fn scope(binding: &Binding, conversation: &Id) -> Scope {
-    let identity = &binding.identity;
-    let session_id = if identity.is_default_person() {
-        conversation.clone()
-    } else {
-        let parts = [conversation, &identity.user_id, &identity.tenant_id].map(|id| id.as_str().as_bytes());
-        Id::of_digest("x", Digest::of(&parts.join(&0)))
-    };
-    Scope { session_id, project_id: project_id(&OsFs, &binding.dir), task_id: None, group_id: None }
-}
-
 fn random_id() -> Option<ReceiptId> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok().map(|()| ReceiptId(bytes))
-}
-
-fn delivery(at: &Drawer) -> Result<Id, Refusal> {
-    let mut bytes = [0; 16];
-    at.seams.rng.fill(&mut bytes).map_err(|_| no_randomness())?;
-    Id::new(hex(&bytes)).map_err(|_| no_randomness())
 }
 
 /// Cancels the path when the client has gone.
@@ -345,8 +226,4 @@ impl Drop for Gone {
 
 fn cancelled() -> Refusal {
     Refusal::new(Detail::Cancelled, "The client went away before the call was made.", "Send again.")
-}
-
-fn no_randomness() -> Refusal {
-    Refusal::new(Detail::JournalIo, "No randomness from the system.", "Run: agentspine doctor")
 }

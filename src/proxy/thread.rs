@@ -63,7 +63,7 @@ pub(crate) struct Attempt {
 }
 
 /// Whether a call of this kind answers words, and others go on with it.
-fn speaks(kind: CallKind) -> bool {
+pub(crate) fn speaks(kind: CallKind) -> bool {
     matches!(kind, CallKind::Turn | CallKind::Subagent)
 }
 

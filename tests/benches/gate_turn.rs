@@ -24,7 +24,7 @@ use agentspine_gate::seams::{Clock, Rng, Seams};
 use agentspine_gate::span::{Draft, Span};
 use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::turn::{CallKind, Host, Identity, Injection, InstructionHost, Scope, TurnRequest};
-use agentspine_gate::{CallOutcome, Digest, Gate, Id, admit};
+use agentspine_gate::{CallOutcome, Digest, Fresh, Gate, Id, admit};
 use agentspine_memory::{Kind, Ledger, MemoryScope, NewMemory, Origin, Provenance, Trust};
 use agentspine_model::{AssistantBlock, Conversation, Message, ModelSpec, Target};
 use agentspine_recall::{Commands, Providers, Supervisor, cancellation};
@@ -296,7 +296,7 @@ fn library_turns(machine: &Machine, turns_per_session: usize) -> [Spread; 7] {
 
         let (wall, mut cpu) = (Instant::now(), vec![cpu_time()]);
         let bound = gate.bind(request.clone()).unwrap();
-        let plan = gate.plan(bound).unwrap();
+        let plan = gate.plan(bound, &mut Fresh::default()).unwrap();
         cpu.push(cpu_time());
         let (_canceller, cancelled) = cancellation();
         let outcomes =

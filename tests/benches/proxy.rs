@@ -1,7 +1,8 @@
 //! What the proxy adds to a call: latency, time to the first streamed byte, CPU and memory, beside a plain hyper
 //! pass-through and beside the call itself, in one run.
 //!
-//! `cargo bench --bench proxy`, or `cargo bench --bench proxy -- quick` for a tenth of the calls. Five processes: this
+//! `cargo bench --bench proxy`, or `cargo bench --bench proxy -- quick` for a tenth of the calls; `only` and the beginning
+//! of a row's name, such as `only "turn 1 kB JSON"`, for these rows. Five processes: this
 //! one asks; `upstream` answers; `through` passes bytes on and does nothing else; and twice the real `agentspine proxy`,
 //! with its state on this disk and with its state in memory, where a flush costs nothing. Each round asks all four ways
 //! one after the other, so that other work on the machine meets all of them.
@@ -63,12 +64,14 @@ fn main() {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["upstream"] => upstream(),
         ["through", base] => through(base),
-        ["quick"] => measure(10),
-        _ => measure(1),
+        ["quick"] => measure(10, ""),
+        ["quick", rows] => measure(10, rows),
+        ["only", rows] => measure(1, rows),
+        _ => measure(1, ""),
     }
 }
 
-fn measure(part: usize) {
+fn measure(part: usize, rows: &str) {
     let temp = tempfile::Builder::new().prefix("proxy").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let memory = tempfile::Builder::new().prefix("agentspine-bench").tempdir_in("/dev/shm").unwrap();
     let upstream = Peer::of_this(&["upstream"]);
@@ -77,7 +80,7 @@ fn measure(part: usize) {
     let in_memory = Machine::new(&temp.path().join("b"), &memory.path().join("state"), &upstream.base());
     let flush = flush_time(&temp.path().join("flushed"));
     println!("one flush of this disk, 4 KiB: p50 {}, p99 {}", ms(flush.p50), ms(flush.p99));
-    match flushes_per_call(&on_disk) {
+    match rows.is_empty().then(|| flushes_per_call(&on_disk)).flatten() {
         Some([turn, continuation]) => println!(
             "flushes a call, counted by strace: turn {turn:.2}, continuation {continuation:.2} \
              (conversation event, consumed row, anchor; the rest checkpoints)"
@@ -104,6 +107,10 @@ fn measure(part: usize) {
         for (size, (name, bytes)) in SIZES.into_iter().enumerate() {
             for answer in [Answer::Json, Answer::Streamed] {
                 for (at_once, rounds) in ROUNDS {
+                    let label = format!("{} {name} {} {at_once}", shape.word(), answer.word());
+                    if !label.starts_with(rows) {
+                        continue;
+                    }
                     let row = Row { shape, bytes, answer, at_once };
                     let figures = runtime.block_on(row.measure(&ways, rounds.div_ceil(part)));
                     println!(

@@ -113,15 +113,25 @@ impl<'w, 'a> Claude<'w, 'a> {
         let base = Base::of_directory(dir, &self.project);
         let hidden = self.managed_only();
         let shared = hidden.or_else(|| self.is_own_main_checkout(dir));
-        let spot = |walk: &Walk<'_>, name: &str| walk.spot(&base, Layer::Project, name);
-        self.document(&spot(self.walk, "CLAUDE.md"), Candidate::Memory, shared)?;
-        self.document(&spot(self.walk, "AGENTS.md"), Candidate::Memory, agents_hidden)?;
-        if self.has_own_dot_claude(dir) {
-            self.document(&spot(self.walk, ".claude/CLAUDE.md"), Candidate::Memory, shared)?;
-            self.document(&spot(self.walk, ".claude/AGENTS.md"), Candidate::Memory, agents_hidden)?;
-            self.rules(&spot(self.walk, ".claude/rules"), shared)?;
+        let candidates =
+            [("CLAUDE.md", Layer::Project, shared), ("AGENTS.md", Layer::Project, agents_hidden)];
+        for (name, layer, hidden) in candidates {
+            self.candidate(&base, layer, name, hidden)?;
         }
-        self.document(&self.walk.spot(&base, Layer::Local, "CLAUDE.local.md"), Candidate::Memory, hidden)
+        if self.has_own_dot_claude(dir) {
+            self.candidate(&base, Layer::Project, ".claude/CLAUDE.md", shared)?;
+            self.candidate(&base, Layer::Project, ".claude/AGENTS.md", agents_hidden)?;
+            self.rules(&self.walk.spot(&base, Layer::Project, ".claude/rules"), shared)?;
+        }
+        self.candidate(&base, Layer::Local, "CLAUDE.local.md", hidden)
+    }
+
+    /// A candidate of a directory. Most directories have none: one look, before anything is made of it.
+    fn candidate(&mut self, base: &Base, layer: Layer, name: &str, hidden: Hidden) -> Result<(), Refusal> {
+        if matches!(self.walk.fs.kind(&base.root.join(name)), Ok(None)) {
+            return Ok(());
+        }
+        self.document(&self.walk.spot(base, layer, name), Candidate::Memory, hidden)
     }
 
     /// Whether a directory has a `.claude` other than the person's own, whose files are the user's, once.
@@ -153,8 +163,11 @@ impl<'w, 'a> Claude<'w, 'a> {
             for (name, counts) in
                 [("CLAUDE.md", shared), (".claude/CLAUDE.md", dot_claude), ("CLAUDE.local.md", true)]
             {
+                if !counts || matches!(self.walk.fs.kind(&dir.join(name)), Ok(None)) {
+                    continue;
+                }
                 let spot = self.walk.spot(&base, Layer::Project, name);
-                if counts && !self.settings.excludes(&spot.path()) && self.is_filled(&spot)? {
+                if !self.settings.excludes(&spot.path()) && self.is_filled(&spot)? {
                     return Ok(true);
                 }
             }

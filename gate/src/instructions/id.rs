@@ -41,6 +41,11 @@ impl Base {
 /// A path as one line of text: control, bidirectional and invisible characters, backslashes and bytes that are not
 /// UTF-8 are escaped, so that two different paths never look or compare equal.
 pub(super) fn shown(path: &Path) -> String {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
+    if let Some(text) = path.to_str().filter(|_| bytes.iter().all(plain)) {
+        return text.to_owned();
+    }
     let mut text = String::new();
     for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
         for c in chunk.valid().chars() {

@@ -8,7 +8,7 @@ use super::project;
 use super::settings::{Mode, config_dir};
 use super::walk::Spot;
 use super::{DocumentState, Layer};
-use crate::seams::Kind;
+use crate::seams::{Fs, Kind};
 
 /// Most entries looked at below the working directory.
 const ENTRIES_MAX: usize = 8192;
@@ -101,16 +101,20 @@ fn later(claude: &mut Claude<'_, '_>, spot: &Spot, reason: &str) {
 
 /// The host keeps its own notes by project, under the project's path with everything but letters and digits dashed.
 fn memory(claude: &mut Claude<'_, '_>) {
-    let cwd = claude.walk.cwd.clone();
-    let main = project::checkout(claude.walk.fs, &cwd).map_or(cwd, |checkout| checkout.main);
-    let dashed = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let name: String = main.to_string_lossy().chars().map(dashed).collect();
     let Ok(root) = claude.walk.fs.canonicalize(&config_dir(claude.walk.homes)) else { return };
     let spot = claude.walk.spot(&Base::named(root, "user"), Layer::User, "memory/MEMORY.md");
-    let relative = Path::new("projects").join(name).join("memory/MEMORY.md");
+    let relative = notes(claude.walk.fs, &claude.walk.cwd).join("MEMORY.md");
     claude.walk.list_aside(
         &Spot { relative, ..spot },
         DocumentState::Lazy,
         "the host's own notes, first 25 KB",
     );
+}
+
+/// Where the host keeps its notes on the project of a canonical directory, below its user-level folder.
+pub(super) fn notes(fs: &dyn Fs, cwd: &Path) -> PathBuf {
+    let main = project::checkout(fs, cwd).map_or_else(|| cwd.to_owned(), |checkout| checkout.main);
+    let dashed = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = main.to_string_lossy().chars().map(dashed).collect();
+    Path::new("projects").join(name).join("memory")
 }

@@ -187,6 +187,11 @@ pub fn listing(
     Ok(walk.finish())
 }
 
+/// The folder of Claude Code's own notes on the project of a canonical directory; it need not exist.
+pub fn claude_notes(fs: &dyn Fs, homes: &HostHomes, cwd: &Path) -> PathBuf {
+    settings::config_dir(homes).join(lazy::notes(fs, cwd))
+}
+
 /// `project:` + 20 hex digits of the SHA-256 of the canonical root of the main worktree (else of `cwd`).
 pub fn project_id(fs: &dyn Fs, cwd: &Path) -> Id {
     project::id(fs, cwd)

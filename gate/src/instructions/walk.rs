@@ -301,6 +301,10 @@ impl<'a> Walk<'a> {
     /// Reads a configuration file of the host; `None` where there is none. Links are followed: what it says is the
     /// host's own setting wherever it stands.
     pub(super) fn host_file(&self, path: &Path) -> Result<Option<ReadFile>, Refusal> {
+        // Most are not there; one look is quicker than resolving the way to nothing.
+        if matches!(self.fs.kind(path), Ok(None)) {
+            return Ok(None);
+        }
         let real = match self.fs.canonicalize(path) {
             Ok(real) => real,
             Err(error) if is_absent(&error) => return Ok(None),

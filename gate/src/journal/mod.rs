@@ -2,11 +2,11 @@
 //!
 //! Map: [`Vault`] is keyring, journal and anchor in one hand, all naming each other. `open` brings them together or
 //! refuses; `schema` is the file, `chain` its rows, `anchor` the file beside it, `record` what people see of a receipt,
-//! `follow` the same while others write, `upkeep` verification, pruning and key rotation, `care` check, `reset` starting
+//! `follow` the same while others write, `spend` consumption, `upkeep` verification, pruning and key rotation, `care` check, `reset` starting
 //! anew.
 //!
-//! Invariants: a consumption is committed with a flush, then the anchor is raised with a flush, and only then is it
-//! returned. Each write first checks that the chain continues from the anchor and from what this handle saw before. A
+//! Invariants: a consumption, alone or with others, is committed with a flush, then the anchor is raised with a flush, and
+//! only then is it returned. Each write first checks that the chain continues from the anchor and from what this handle saw before. A
 //! failed write ends the handle. Nothing is ever repaired, rotated or made anew by itself. Any number of processes may
 //! write at once: the head is read inside the immediate transaction that appends to it.
 //!
@@ -22,19 +22,20 @@ mod open;
 mod record;
 mod reset;
 mod schema;
+mod spend;
 mod upkeep;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use rusqlite::Connection;
+use serde_json::Value;
 
 use crate::failure::{Detail, Refusal};
-use crate::ids::{Digest, Id, ReceiptId, hex};
+use crate::ids::ReceiptId;
 use crate::private::Stands;
 use crate::receipt::canonical;
 use crate::receipt::keyring::{Keyring, Stamp};
 use crate::seams::Seams;
 use crate::state_dir::StateDir;
+use crate::tx::Tx;
 use anchor::{Anchor, Mark};
 pub use care::Finding;
 pub use chain::{RowKind, Signed};
@@ -42,6 +43,8 @@ use chain::{genesis, proven_kid, sql_seq};
 pub use follow::{Follow, Sighting};
 pub use record::{Entry, LIST_MAX, ReceiptRecord, ReceiptState};
 pub use reset::{Reset, ResetRules};
+pub use spend::Consumption;
+pub(crate) use spend::SpentRow;
 pub use upkeep::{ChainReport, JOURNAL_KEEP_MS, Pruned};
 
 /// How long a writer waits for another, milliseconds.
@@ -49,9 +52,7 @@ pub const BUSY_MS: u32 = 5_000;
 /// Largest journal, pages of 4 KiB: 4 GiB.
 pub const PAGES_MAX: u32 = 1024 * 1024;
 /// Most incident rows kept for one receipt; a loop of second attempts must not fill the disk.
-pub const INCIDENTS_PER_RECEIPT_MAX: i64 = 16;
-/// Bytes of a delivery digest that are kept for ever.
-const DELIVERY_BYTES: usize = 16;
+pub const INCIDENTS_PER_RECEIPT_MAX: usize = 16;
 
 /// Stands in every program that can reach [`Vault::consume_by_test_door`], for tests to look for.
 #[cfg(feature = "test-door")]
@@ -70,21 +71,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self { busy_ms: BUSY_MS, pages_max: PAGES_MAX }
     }
-}
-
-/// What is spent: one receipt for one delivery.
-#[derive(Debug, Clone, Copy)]
-pub struct Consumption<'a> {
-    /// The receipt.
-    pub receipt: ReceiptId,
-    /// Wire name of the door, such as `claude`.
-    pub host: &'a str,
-    /// The session.
-    pub session: &'a Id,
-    /// The delivery, unique per host and session for ever.
-    pub delivery: &'a Id,
-    /// What the consumed row says beyond that.
-    pub body: &'a Value,
 }
 
 /// Keyring, journal and anchor, all naming each other. One thread owns it; other processes have their own.
@@ -116,12 +102,6 @@ enum Durability {
     Now,
     /// Some time later: `synchronous=NORMAL`. Losing the row harms nobody.
     Later,
-}
-
-/// How an attempt to consume ended.
-enum Spend {
-    Done(u64),
-    Again,
 }
 
 impl Vault {
@@ -194,46 +174,33 @@ impl Vault {
         })
     }
 
-    /// Signs canonical claims with the current key and appends the issued row that holds them, byte for byte.
-    pub(crate) fn issue(&mut self, receipt: ReceiptId, claims: &str) -> Result<Signed, Refusal> {
+    /// Signs canonical claims with the current key and appends the issued rows that hold them, byte for byte, behind the
+    /// outcomes of earlier calls, all with one commit. An error means that none was issued.
+    pub(crate) fn issue_all(
+        &mut self,
+        outcomes: &[(ReceiptId, Value)],
+        claims: &[(ReceiptId, &str)],
+    ) -> Result<Vec<Signed>, Refusal> {
         self.write(Durability::Later, |pen| {
-            let signed = chain::sign(&pen.keys.ring, claims.as_bytes());
-            pen.push(RowKind::Issued, Some(receipt), &chain::issued_body(claims, &signed), None)?;
-            Ok(signed)
+            for (receipt, body) in outcomes {
+                pen.push_value(RowKind::Outcome, Some(*receipt), body)?;
+            }
+            let issue = |(receipt, claims): &(ReceiptId, &str)| {
+                let signed = chain::sign(&pen.keys.ring, claims.as_bytes());
+                pen.push(RowKind::Issued, Some(*receipt), &chain::issued_body(claims, &signed), None)?;
+                Ok(signed)
+            };
+            claims.iter().map(issue).collect()
         })
     }
 
-    /// Spends a receipt, once. Returns the consumed row's sequence after both flushes: the row's and the anchor's.
-    ///
-    /// Refuses with `consumed` (recorded as an incident), `replay`, `expired` for a void receipt, `mismatch(journal)` for
-    /// an unknown one, `mac` where its signature does not hold under the current key.
-    pub(crate) fn consume(&mut self, spent: &Consumption<'_>) -> Result<u64, Refusal> {
-        if self.well_known_spent(spent.receipt)? {
-            return Err(fault::consumed());
-        }
-        match self.write(Durability::Now, |pen| pen.spend(spent))? {
-            Spend::Done(seq) => self.raise().map(|()| seq),
-            Spend::Again => Err(fault::consumed()),
-        }
-    }
-
-    /// [`Self::consume`] for tests that race for one receipt over threads and processes. Everybody else spends through
+    /// Spends one receipt, for tests that race for it over threads and processes. Everybody else spends through
     /// [`crate::Gate::consume`], which first reads everything again.
     #[cfg(feature = "test-door")]
     pub fn consume_by_test_door(&mut self, spent: &Consumption<'_>) -> Result<u64, Refusal> {
         // Told to the optimiser as used, so that a program which reaches this door holds the mark.
         std::hint::black_box(TEST_DOOR_MARK);
-        self.consume(spent)
-    }
-
-    /// Whether a consumption and enough second attempts are recorded: refused without a lock, as nothing undoes it.
-    fn well_known_spent(&self, receipt: ReceiptId) -> Result<bool, Refusal> {
-        let counted = self.conn.prepare_cached(
-            "SELECT coalesce(sum(kind = 'refused'), 0) >= ?2 AND sum(kind = 'consumed') > 0 FROM rows WHERE receipt = ?1",
-        );
-        let known: Result<Option<bool>, _> = counted
-            .and_then(|mut ask| ask.query_row((receipt.0, INCIDENTS_PER_RECEIPT_MAX), |row| row.get(0)));
-        known.map(|known| known == Some(true)).map_err(|e| fault::sql(&e))
+        self.consume(spent).map(|()| self.seen.seq)
     }
 
     /// Raises the anchor to the head this handle has just made durable.
@@ -281,10 +248,11 @@ impl Vault {
         let sql = |e: rusqlite::Error| fault::sql(&e);
         if self.durability != Some(durability) {
             let level = if durability == Durability::Now { "FULL" } else { "NORMAL" };
-            self.conn.pragma_update(None, "synchronous", level).map_err(sql)?;
+            let set = format!("PRAGMA synchronous = {level}");
+            self.conn.prepare_cached(&set).and_then(|mut set| set.execute([])).map_err(sql)?;
             self.durability = Some(durability);
         }
-        let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate).map_err(sql)?;
+        let tx = Tx::write(&self.conn).map_err(sql)?;
         // From here on no other process writes rows, raises the anchor beyond them or rotates keys.
         self.in_place()?;
         self.keys.refresh(&self.dir)?;
@@ -321,9 +289,9 @@ impl Keys {
 
 /// One snapshot of the journal to look at, and a keyring that knows every key in it: keyrings are saved before the rows
 /// that they sign are committed.
-fn look<'a>(conn: &'a Connection, keys: &mut Keys, dir: &StateDir) -> Result<Transaction<'a>, Refusal> {
+fn look<'a>(conn: &'a Connection, keys: &mut Keys, dir: &StateDir) -> Result<Tx<'a>, Refusal> {
     let begin = || {
-        let tx = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
+        let tx = Tx::read(conn)?;
         // A deferred transaction takes its snapshot with its first read.
         tx.prepare_cached("SELECT count(*) FROM meta")?.query_row([], |_| Ok(()))?;
         Ok(tx)
@@ -340,7 +308,7 @@ fn survey<'a>(
     dir: &StateDir,
     anchor: &Anchor,
     limits: Limits,
-) -> Result<(Transaction<'a>, Mark), Refusal> {
+) -> Result<(Tx<'a>, Mark), Refusal> {
     // Held, the anchor cannot be raised meanwhile, and so no pruning can take the row that it marks.
     let _held = anchor.hold(limits.busy_ms)?;
     let tx = look(conn, keys, dir)?;
@@ -364,7 +332,7 @@ fn holds(verified: bool) -> Result<(), Refusal> {
 
 /// A writing transaction at the head of a verified chain.
 struct Pen<'a> {
-    tx: Transaction<'a>,
+    tx: Tx<'a>,
     dir: &'a StateDir,
     keys: &'a mut Keys,
     tip: Mark,
@@ -413,77 +381,10 @@ impl Pen<'_> {
         let kid = proven_kid(body, receipt, &self.keys.ring, self.tip.seq + 1);
         kid.is_some_and(|kid| kid == self.keys.ring.current().kid)
     }
-
-    fn spend(&mut self, spent: &Consumption<'_>) -> Result<Spend, Refusal> {
-        let found = Some(spent.receipt);
-        let before = self.before_issue(spent.receipt)?.ok_or_else(fault::unknown)?;
-        // Walked by sequence and not by index: a damaged index must not hide a consumption.
-        let (mut issued, mut current, mut consumed, mut void) = (false, false, false, false);
-        chain::walk(&self.tx, &self.keys.ring, before, |row| {
-            match row.kind {
-                _ if row.receipt != found => {}
-                RowKind::Issued => {
-                    issued = true;
-                    current = self.current_signature(row.envelope()?.body.get(), found);
-                }
-                RowKind::Consumed => consumed = true,
-                RowKind::Void | RowKind::Refused => void = true,
-                RowKind::Outcome | RowKind::Key | RowKind::Checkpoint => {}
-            }
-            Ok(())
-        })?;
-        match (issued, consumed, void, current) {
-            (false, ..) => Err(fault::unknown()),
-            (_, true, ..) => {
-                let incident = json!({ "incident": "second-consumption" });
-                self.push_value(RowKind::Refused, found, &incident).map(|_| Spend::Again)
-            }
-            (_, _, true, _) => Err(fault::void()),
-            (.., false) => Err(fault::foreign_key()),
-            (true, false, false, true) => {
-                let (delivery, body) = (self.deliver(spent)?, canonical(spent.body)?);
-                self.push(RowKind::Consumed, found, &body, Some(&delivery)).map(Spend::Done)
-            }
-        }
-    }
-
-    /// The place before a receipt's issued row, as the index has it; the walk from there verifies it.
-    fn before_issue(&self, receipt: ReceiptId) -> Result<Option<Mark>, Refusal> {
-        let find = "SELECT seq, prev FROM rows WHERE receipt = ?1 AND kind = 'issued'";
-        let found = self.tx.prepare_cached(find).and_then(|mut ask| {
-            ask.query_row([receipt.0], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?))).optional()
-        });
-        let mark = |(seq, prev): (i64, _)| {
-            Some(Mark { seq: u64::try_from(seq).ok()?.checked_sub(1)?, head: Digest(prev) })
-        };
-        Ok(found.map_err(|e| fault::sql(&e))?.and_then(mark))
-    }
-
-    /// Takes the delivery for ever, for the row that comes next.
-    fn deliver(&self, spent: &Consumption<'_>) -> Result<String, Refusal> {
-        let digest = delivery_digest(spent.host, spent.session, spent.delivery);
-        let used = self
-            .tx
-            .prepare_cached("SELECT 1 FROM deliveries WHERE digest = ?1")
-            .and_then(|mut ask| ask.query_row([digest], |_| Ok(())).optional());
-        if used.map_err(|e| fault::sql(&e))?.is_some() {
-            return Err(fault::replay());
-        }
-        self.insert("INSERT INTO deliveries VALUES (?1, ?2)", (digest, sql_seq(self.tip.seq + 1)))?;
-        Ok(hex(&digest))
-    }
 }
 
 /// The RFC 8785 text of a row's body.
 fn canonical(body: &Value) -> Result<String, Refusal> {
     let text = canonical::of_value(body).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     text.ok_or_else(|| fault::mac("the receipt journal cannot hold such a body"))
-}
-
-/// The first 16 bytes of SHA-256(host NUL session NUL delivery).
-fn delivery_digest(host: &str, session: &Id, delivery: &Id) -> [u8; DELIVERY_BYTES] {
-    let full = Sha256::digest([host, session.as_str(), delivery.as_str()].join("\0").as_bytes());
-    let mut digest = [0; DELIVERY_BYTES];
-    digest.iter_mut().zip(full).for_each(|(to, from)| *to = from);
-    digest
 }

@@ -59,6 +59,9 @@ CREATE TRIGGER meta_keep BEFORE UPDATE ON meta BEGIN SELECT raise(ABORT, 'append
 CREATE TRIGGER meta_stay BEFORE DELETE ON meta BEGIN SELECT raise(ABORT, 'append-only'); END;
 ";
 
+/// Compiled statements kept: more than there are.
+const STATEMENTS_KEPT: usize = 64;
+
 /// What a connection may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
@@ -91,6 +94,7 @@ pub(super) fn connect(path: &Path, limits: Limits, access: Access) -> Result<Con
 
 fn settle(conn: &Connection, limits: Limits, access: Access) -> rusqlite::Result<bool> {
     conn.busy_timeout(Duration::from_millis(u64::from(limits.busy_ms)))?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     let mut set = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     // A process that outlives a reset would else remove, by name, the -wal of the journal that took its place.
     set &= conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

@@ -6,10 +6,12 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::sorted;
+
 /// Longest canonical text, bytes.
 pub const CANONICAL_BYTES_MAX: usize = 1024 * 1024;
 /// Largest integer whose double names no other integer, 2^53 - 1.
-const INTEGER_MAX: u64 = (1 << 53) - 1;
+pub(super) const INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// Why a value has no canonical form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,15 +29,25 @@ pub enum CanonicalError {
 
 /// The RFC 8785 bytes of a value.
 pub fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CanonicalError> {
-    of_value(&serde_json::to_value(value).map_err(|_| CanonicalError::NotJson)?)
+    match sorted::to_vec(value) {
+        Some(bytes) => bounded(bytes),
+        None => by_library(&serde_json::to_value(value).map_err(|_| CanonicalError::NotJson)?),
+    }
 }
 
 /// [`to_bytes`] of what is a value already, without copying it.
 pub(crate) fn of_value(value: &Value) -> Result<Vec<u8>, CanonicalError> {
+    sorted::to_vec(value).map_or_else(|| by_library(value), bounded)
+}
+
+fn by_library(value: &Value) -> Result<Vec<u8>, CanonicalError> {
     if !exact(value) {
         return Err(CanonicalError::Integer);
     }
-    let bytes = serde_json_canonicalizer::to_vec(value).map_err(|_| CanonicalError::NotJson)?;
+    bounded(serde_json_canonicalizer::to_vec(value).map_err(|_| CanonicalError::NotJson)?)
+}
+
+fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, CanonicalError> {
     if bytes.len() > CANONICAL_BYTES_MAX { Err(CanonicalError::TooLong) } else { Ok(bytes) }
 }
 

@@ -1,4 +1,6 @@
 //! What a receipt binds, schema `agentspine.receipt/v1`. Holds digests, ids and sizes; never text.
+//!
+//! Fields stand in the order of their wire names, which is RFC 8785's: claims are then written in one go.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,59 +42,59 @@ pub enum DocumentNote {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoundDocument {
-    /// Display id.
-    pub id: String,
-    /// Layer.
-    pub scope: Layer,
     /// File size.
     pub bytes: u64,
-    /// Of the file bytes.
-    pub sha256: Digest,
-    /// Of the host's rendering, where it differs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rendered_sha256: Option<Digest>,
-    /// Of device, inode, size and times.
-    pub identity: Digest,
-    /// How it reaches the model.
-    pub state: Delivery,
-    /// The receipt whose span holds it, where `state` is `replayed`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub span: Option<ReceiptId>,
     /// Different from what the conversation had before this call.
     pub changed_since_parent: bool,
+    /// Display id.
+    pub id: String,
+    /// Of device, inode, size and times.
+    pub identity: Digest,
     /// Anything unusual.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<DocumentNote>,
+    /// Of the host's rendering, where it differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rendered_sha256: Option<Digest>,
+    /// Layer.
+    pub scope: Layer,
+    /// Of the file bytes.
+    pub sha256: Digest,
+    /// The receipt whose span holds it, where `state` is `replayed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span: Option<ReceiptId>,
+    /// How it reaches the model.
+    pub state: Delivery,
 }
 
 /// Which budget the injected documents fell under.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoundBudget {
-    /// `standard` or `<host>-required-overflow`.
-    pub mode: String,
-    /// Standard limit.
-    pub standard_bytes: u64,
     /// Hard limit.
     pub hard_limit_bytes: u64,
-    /// Bytes of documents this call injects.
-    pub used_bytes: u64,
+    /// `standard` or `<host>-required-overflow`.
+    pub mode: String,
     /// Bytes above the standard limit.
     pub overflow_bytes: u64,
+    /// Standard limit.
+    pub standard_bytes: u64,
+    /// Bytes of documents this call injects.
+    pub used_bytes: u64,
 }
 
 /// One active Must-Remember entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoundRemember {
-    /// Entry id.
-    pub id: Id,
-    /// Version.
-    pub version: u64,
     /// Keyed checksum of the claim.
     pub checksum: Digest,
+    /// Entry id.
+    pub id: Id,
     /// How it reaches the model.
     pub state: Delivery,
+    /// Version.
+    pub version: u64,
 }
 
 /// One recalled item.
@@ -110,110 +112,110 @@ pub struct BoundItem {
 pub struct BoundProvider {
     /// Provider id.
     pub id: Id,
-    /// Query it answered.
-    pub query_digest: Digest,
-    /// How it stands.
-    pub status: Status,
-    /// Detail of the failure, such as `timeout`; null where there is none.
-    pub reason: Option<String>,
-    /// Wall time it took.
-    pub latency_ms: u64,
     /// Items this call's span holds.
     pub injected: Vec<BoundItem>,
-    /// Items an earlier span already holds.
-    pub replayed: Vec<BoundItem>,
+    /// Wall time it took.
+    pub latency_ms: u64,
     /// Ids cut by the recall budget or as near-duplicates.
     pub left_out: Vec<Id>,
+    /// Query it answered.
+    pub query_digest: Digest,
+    /// Detail of the failure, such as `timeout`; null where there is none.
+    pub reason: Option<String>,
     /// Items refused by the screen, plus what the provider says it rejected.
     pub rejected: u64,
+    /// Items an earlier span already holds.
+    pub replayed: Vec<BoundItem>,
+    /// How it stands.
+    pub status: Status,
 }
 
 /// Everything a receipt binds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claims {
-    /// [`RECEIPT_SCHEMA`].
-    pub schema: String,
-    /// [`CONTRACT`].
-    pub contract: String,
-    /// 128 random bits, drawn at bind.
-    pub id: ReceiptId,
-    /// Signing key; a hint.
-    pub kid: String,
-    /// Journal this receipt belongs to.
-    pub journal_id: String,
     /// Identity.
     pub agent_id: Id,
-    /// Identity.
-    pub persona_id: Option<Id>,
-    /// Identity.
-    pub user_id: Id,
-    /// Identity.
-    pub tenant_id: Id,
-    /// Door.
-    pub host: String,
-    /// Whose documents.
-    pub instruction_host: String,
-    /// Identity.
-    pub profile_id: Id,
-    /// Scope.
-    pub session_id: Id,
-    /// Scope.
-    pub project_id: Id,
-    /// Scope.
-    pub task_id: Option<Id>,
-    /// Scope.
-    pub group_id: Option<Id>,
+    /// Identity of the boot that issued it.
+    pub boot: String,
+    /// SHA-256 of the injected text with its marks; null where nothing is injected.
+    pub briefing_digest: Option<Digest>,
+    /// SHA-256 of the client's own body, before injection.
+    pub client_body_digest: Digest,
+    /// [`CONTRACT`].
+    pub contract: String,
+    /// Wall time, RFC 3339 UTC, for people.
+    pub created_at: String,
     /// SHA-256 of the canonical working directory.
     pub cwd_digest: Digest,
+    /// Unique per (host, session) for ever.
+    pub delivery_id: Id,
+    /// Mandatory documents in the host's order.
+    pub documents: Vec<BoundDocument>,
+    /// Where the body goes.
+    pub endpoint: String,
+    /// Wall time, RFC 3339 UTC, for people.
+    pub expires_at: String,
+    /// Scope.
+    pub group_id: Option<Id>,
+    /// Door.
+    pub host: String,
+    /// 128 random bits, drawn at bind.
+    pub id: ReceiptId,
+    /// Budget of injected documents.
+    pub instruction_budget: BoundBudget,
+    /// Whose documents.
+    pub instruction_host: String,
+    /// `CLOCK_BOOTTIME` at issue, milliseconds.
+    pub issued_boottime_ms: u64,
+    /// Journal this receipt belongs to.
+    pub journal_id: String,
+    /// Signing key; a hint.
+    pub kid: String,
     /// Kind of call.
     pub kind: CallKind,
+    /// Model name as sent.
+    pub model: String,
+    /// Active entries.
+    pub must_remember: Vec<BoundRemember>,
     /// The conversation's last consumed turn, for a continuation.
     pub parent: Option<ReceiptId>,
-    /// An earlier call with the same body.
-    pub retry_of: Option<ReceiptId>,
     /// The person had paused injection: what this call lacks was left out on their word.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// Unique per (host, session) for ever.
-    pub delivery_id: Id,
-    /// SHA-256 of the human text; null for side and subagent calls.
-    pub prompt_digest: Option<Digest>,
-    /// Where the body goes.
-    pub endpoint: String,
-    /// Model name as sent.
-    pub model: String,
-    /// SHA-256 of the client's own body, before injection.
-    pub client_body_digest: Digest,
-    /// SHA-256 of the exact body to be sent.
-    pub request_digest: Digest,
-    /// Mandatory documents in the host's order.
-    pub documents: Vec<BoundDocument>,
-    /// Display ids this call's span withdraws.
-    pub withdrawn: Vec<String>,
-    /// Budget of injected documents.
-    pub instruction_budget: BoundBudget,
-    /// Revision of the policy file, 0 where there is none.
-    pub policy_revision: u64,
+    /// Identity.
+    pub persona_id: Option<Id>,
     /// Digest of the matching profile.
     pub policy_profile_digest: Option<Digest>,
+    /// Revision of the policy file, 0 where there is none.
+    pub policy_revision: u64,
+    /// Identity.
+    pub profile_id: Id,
+    /// Scope.
+    pub project_id: Id,
+    /// SHA-256 of the human text; null for side and subagent calls.
+    pub prompt_digest: Option<Digest>,
+    /// Providers of this call.
+    pub providers: Vec<BoundProvider>,
     /// How far the Must-Remember store had come; 0 in receipts that did not bind it yet.
     #[serde(default)]
     pub remember_revision: u64,
-    /// Active entries.
-    pub must_remember: Vec<BoundRemember>,
-    /// Providers of this call.
-    pub providers: Vec<BoundProvider>,
     /// Earlier spans replayed in this body, by receipt, in order.
     pub replayed_spans: Vec<ReceiptId>,
-    /// SHA-256 of the injected text with its marks; null where nothing is injected.
-    pub briefing_digest: Option<Digest>,
-    /// Wall time, RFC 3339 UTC, for people.
-    pub created_at: String,
-    /// Wall time, RFC 3339 UTC, for people.
-    pub expires_at: String,
-    /// Identity of the boot that issued it.
-    pub boot: String,
-    /// `CLOCK_BOOTTIME` at issue, milliseconds.
-    pub issued_boottime_ms: u64,
+    /// SHA-256 of the exact body to be sent.
+    pub request_digest: Digest,
+    /// An earlier call with the same body.
+    pub retry_of: Option<ReceiptId>,
+    /// [`RECEIPT_SCHEMA`].
+    pub schema: String,
+    /// Scope.
+    pub session_id: Id,
+    /// Scope.
+    pub task_id: Option<Id>,
+    /// Identity.
+    pub tenant_id: Id,
+    /// Identity.
+    pub user_id: Id,
+    /// Display ids this call's span withdraws.
+    pub withdrawn: Vec<String>,
 }

@@ -37,13 +37,18 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
+use crate::body::Body;
+use crate::failure::{Detail, Refusal};
 use crate::ids::ReceiptId;
-use crate::journal::Signed;
+use crate::journal::{Signed, SpentRow};
 use claims::Claims;
 
 pub mod canonical;
 pub mod claims;
 pub mod keyring;
+mod sorted;
 
 /// Milliseconds of boot time a receipt is valid.
 pub const VALIDITY_MS: u64 = 60_000;
@@ -86,9 +91,14 @@ impl Receipt<Prepared> {
         (&self.signed, &self.bytes)
     }
 
-    /// Called only after the consumed row and the anchor are durable.
-    pub(crate) fn spent(self) -> Receipt<Consumed> {
-        Receipt { claims: self.claims, bytes: self.bytes, signed: self.signed, state: PhantomData }
+    /// Given the proof that this very receipt's consumed row and the anchor are durable.
+    pub(crate) fn spent(self, row: &SpentRow) -> Result<Receipt<Consumed>, Refusal> {
+        if row.receipt() == self.claims.id {
+            Ok(Receipt { claims: self.claims, bytes: self.bytes, signed: self.signed, state: PhantomData })
+        } else {
+            let message = "Another receipt was spent than this one.";
+            Err(Refusal::new(Detail::JournalIo, message, "Run: agentspine doctor --json"))
+        }
     }
 }
 
@@ -96,12 +106,12 @@ impl Receipt<Prepared> {
 pub struct Admitted {
     endpoint: String,
     model: String,
-    body: Vec<u8>,
+    body: Body,
     receipt: ReceiptId,
 }
 
 impl Admitted {
-    pub(crate) fn new(claims: &Claims, body: Vec<u8>) -> Self {
+    pub(crate) fn new(claims: &Claims, body: Body) -> Self {
         Self { endpoint: claims.endpoint.clone(), model: claims.model.clone(), body, receipt: claims.id }
     }
 
@@ -121,13 +131,18 @@ impl Admitted {
     }
 
     /// The exact bytes to send; the proof is used up.
-    pub fn into_body(self) -> Vec<u8> {
-        self.body
+    pub fn into_body(self) -> Bytes {
+        self.body.into_bytes()
     }
 
     /// An admitted request without a receipt, for tests of model clients.
     #[cfg(feature = "test-door")]
     pub fn for_tests(endpoint: &str, body: Vec<u8>) -> Self {
-        Self { endpoint: endpoint.to_owned(), model: "test".to_owned(), body, receipt: ReceiptId([0; 16]) }
+        Self {
+            endpoint: endpoint.to_owned(),
+            model: "test".to_owned(),
+            body: body.into(),
+            receipt: ReceiptId([0; 16]),
+        }
     }
 }

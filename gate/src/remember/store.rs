@@ -17,6 +17,7 @@ use crate::journal::Vault;
 use crate::private;
 use crate::receipt::keyring::Keyring;
 use crate::screen::{neutralise, screen};
+use crate::tx::Tx;
 
 /// How long a writer waits for another one, milliseconds.
 const BUSY_MS: u32 = 5000;
@@ -317,7 +318,7 @@ impl RememberStore {
 
     /// One consistent, verified picture. Every row is verified again as soon as anything was committed to the file.
     fn image(&self) -> Result<Arc<Image>, Refusal> {
-        let tx = self.db.unchecked_transaction().map_err(|e| rows::unreadable(&e))?;
+        let tx = Tx::read(&self.db).map_err(|e| rows::unreadable(&e))?;
         let version =
             tx.prepare_cached("PRAGMA data_version").and_then(|mut ask| ask.query_row([], |row| row.get(0)));
         let version: Version = (version.map_err(|e| rows::unreadable(&e))?, tx.total_changes());

@@ -12,7 +12,7 @@ use agentspine_gate::receipt::{Admitted, Prepared, Receipt};
 use agentspine_gate::remember::{Proposal, RememberScope};
 use agentspine_gate::span::{Draft, Part, Place, Slot, Span};
 use agentspine_gate::turn::{CallKind, Host, Identity, Injection, InstructionHost, Scope, TurnRequest};
-use agentspine_gate::{CallOutcome, Composed, Detail, Digest, Gate, Plan, Refusal, admit};
+use agentspine_gate::{CallOutcome, Composed, Detail, Digest, Fresh, Gate, Plan, Refusal, admit};
 
 use super::{Home, id};
 
@@ -99,12 +99,12 @@ impl Desk {
             slots.push(Slot { place, at: body.len(), before: ",\"", after: "\"", wrap: None });
         }
         body.push(b']');
-        Draft { body, slots, host_slots: Vec::new() }
+        Draft { body: body.into(), slots, host_slots: Vec::new() }
     }
 
     pub fn plan(&mut self, request: &TurnRequest) -> Result<Plan, Refusal> {
         let bound = self.gate.bind(request.clone())?;
-        self.gate.plan(bound)
+        self.gate.plan(bound, &mut Fresh::default())
     }
 
     pub fn compose(&mut self, request: &TurnRequest) -> Result<Composed, Refusal> {
@@ -142,7 +142,7 @@ impl Desk {
         let body = admitted.into_body();
         assert_eq!(Digest::of(&body), claims.request_digest);
         self.gate.record_outcome(claims.id, CallOutcome::Answered).unwrap();
-        (claims, String::from_utf8(body).unwrap())
+        (claims, String::from_utf8(body.into()).unwrap())
     }
 
     /// Issues, lets something happen, and consumes; the refusal's detail.

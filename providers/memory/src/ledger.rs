@@ -4,15 +4,19 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
 
-use crate::schema;
+use crate::{index, schema};
 
 /// How long a writer waits for another process before it gives up.
 pub const BUSY_MS_MAX: u64 = 5000;
+/// How often the end of an interrupted read is tried; one interrupt spoils one try.
+const ROLLBACKS_MAX: u32 = 1000;
 /// Pause between two tries of what SQLite does not wait for itself.
 const RETRY_MS: u64 = 5;
 
@@ -79,17 +83,49 @@ impl From<rusqlite::Error> for OpenError {
 pub struct Ledger {
     pub(crate) db: Connection,
     pub(crate) projecting: Projecting,
+    /// Set by an [`Interrupter`], taken back when the next read begins.
+    stop: Arc<AtomicBool>,
     /// Names this connection in claims.
     pub(crate) owner: String,
 }
 
 /// Ends the read that a [`Ledger`] is busy with; harmless when there is none.
-pub struct Interrupter(rusqlite::InterruptHandle);
+pub struct Interrupter {
+    statement: rusqlite::InterruptHandle,
+    stop: Arc<AtomicBool>,
+}
 
 impl Interrupter {
-    /// Makes the running statement fail with [`StoreError::Interrupted`].
+    /// Makes the running read fail with [`StoreError::Interrupted`].
     pub fn interrupt(&self) {
-        self.0.interrupt();
+        self.stop.store(true, Ordering::Release);
+        self.statement.interrupt();
+    }
+}
+
+/// One read of several statements, all of the same moment, that an [`Interrupter`] ends between two of them too.
+pub(crate) struct Reading<'a> {
+    pub(crate) tx: Transaction<'a>,
+    stop: &'a AtomicBool,
+}
+
+impl Drop for Reading<'_> {
+    /// An interrupt can also hit the end of the transaction, which would then stay open and hold up every later one.
+    fn drop(&mut self) {
+        for _ in 0..ROLLBACKS_MAX {
+            if self.tx.is_autocommit() {
+                break;
+            }
+            // Interrupted again, or done: the next round sees which.
+            let _ = self.tx.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+impl Reading<'_> {
+    /// An error once the read was interrupted.
+    pub(crate) fn go_on(&self) -> Result<(), StoreError> {
+        if self.stop.load(Ordering::Acquire) { Err(StoreError::Interrupted) } else { Ok(()) }
     }
 }
 
@@ -115,8 +151,9 @@ impl Ledger {
         db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
         configure(&db)?;
         schema::migrate(&mut db)?;
+        index::renew(&mut db)?;
         let owner = db.query_row("SELECT lower(hex(randomblob(16)))", [], |row| row.get(0))?;
-        Ok(Self { db, projecting: Projecting::Off, owner })
+        Ok(Self { db, projecting: Projecting::Off, owner, stop: Arc::default() })
     }
 
     /// Says whether what is remembered from now on is projected.
@@ -126,7 +163,13 @@ impl Ledger {
 
     /// A handle that ends a running read from another thread.
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter(self.db.get_interrupt_handle())
+        Interrupter { statement: self.db.get_interrupt_handle(), stop: Arc::clone(&self.stop) }
+    }
+
+    /// Begins a read.
+    pub(crate) fn reading(&self) -> Result<Reading<'_>, StoreError> {
+        self.stop.store(false, Ordering::Release);
+        Ok(Reading { tx: self.db.unchecked_transaction()?, stop: &self.stop })
     }
 }
 

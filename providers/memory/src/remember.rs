@@ -253,7 +253,7 @@ impl Order<'_> {
         provenance::insert(db, id, operation, &self.new.provenance)?;
         relation::insert(db, self.scope, id, &self.new.relations, state.as_str(), now_ms)?;
         match state {
-            State::Applied => rows::publish(db, row, &self.text.terms()),
+            State::Applied => rows::publish(db, row),
             _ => retry::ask(db, id, Work::Write, now_ms),
         }
     }

@@ -3,14 +3,11 @@
 use agentspine_gate::Id;
 use rusqlite::{Connection, params};
 
-use crate::index::{self, Terms};
+use crate::index::{self, ROW_BITS};
 use crate::operation::State;
 use crate::provenance::number;
 use crate::record::{MemoryScope, NewMemory};
 use crate::text::Screened;
-
-/// Bits of a row number that count within a scope; the rest is the scope's number.
-const ROW_BITS: u32 = 32;
 
 /// Keeps a record that recall does not see yet; its row number.
 pub(crate) fn insert(
@@ -67,13 +64,13 @@ fn next_row(db: &Connection, scope: &MemoryScope) -> rusqlite::Result<(i64, i64)
     .query_row([scope.digest().to_hex()], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Makes an applied record findable and counts it in its scope, in the caller's transaction.
-pub(crate) fn publish(db: &Connection, row: i64, terms: &Terms) -> rusqlite::Result<()> {
-    db.prepare_cached("UPDATE memory_record SET words = ? WHERE row = ?")?
-        .execute(params![terms.words, row])?;
+/// Makes an applied record findable and counts it in its scope, in the caller's transaction, once its operation is there.
+pub(crate) fn publish(db: &Connection, row: i64) -> rusqlite::Result<()> {
+    let words = index::add(db, row)?;
+    db.prepare_cached("UPDATE memory_record SET words = ? WHERE row = ?")?.execute(params![words, row])?;
     db.prepare_cached("UPDATE memory_scope SET records = records + 1, words = words + ? WHERE no = ? >> 32")?
-        .execute(params![terms.words, row])?;
-    index::add(db, row, terms)
+        .execute(params![words, row])?;
+    Ok(())
 }
 
 /// Takes a published record out of what recall sees, in the caller's transaction.

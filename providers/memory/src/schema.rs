@@ -5,13 +5,15 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::ledger::OpenError;
 
 mod v2;
+mod v3;
 mod v4;
 
 /// `AMem` in ASCII: tells our file from any other SQLite file.
 pub(crate) const APPLICATION_ID: i64 = 0x414d_656d;
 
-/// One step for each version; the index of a step + 1 is the version it leads to.
-const MIGRATIONS: &[&str] = &[V1, v2::V2, v4::PREVIEWS];
+/// One step for each version; the index of a step + 1 is the version it leads to. The index of version 3 is filled by
+/// `index::renew`, which finds it empty.
+const MIGRATIONS: &[&str] = &[V1, v2::V2, v3::V3, v4::PREVIEWS];
 
 /// A scope owns the row numbers `no << 32 ..= no << 32 | 0xffff_ffff`, in the records and in the index alike: a range
 /// of row numbers is a hard predicate that FTS5 can use, while `scope = ?` would read every match of the whole file.

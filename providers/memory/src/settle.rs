@@ -3,7 +3,6 @@
 use agentspine_gate::Id;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::index::Terms;
 use crate::ledger::StoreError;
 use crate::name::Name;
 use crate::operation::State;
@@ -16,8 +15,6 @@ pub(crate) struct Job {
     pub(crate) row: i64,
     pub(crate) state: State,
     pub(crate) what: Projected,
-    title: String,
-    summary: String,
 }
 
 /// A relation as it is projected.
@@ -53,7 +50,7 @@ pub(crate) fn job(db: &Connection, memory: &Id) -> Result<Option<Job>, StoreErro
         data,
         tags: tags.split('\n').filter(|tag| !tag.is_empty()).map(str::to_owned).collect(),
     };
-    Ok(Some(Job { row, state, what, title, summary }))
+    Ok(Some(Job { row, state, what }))
 }
 
 impl Job {
@@ -63,7 +60,7 @@ impl Job {
             return Ok(());
         }
         set_record(db, memory, State::Applied, now_ms)?;
-        rows::publish(db, self.row, &Terms::of(&self.title, &self.summary, &self.what.tags))?;
+        rows::publish(db, self.row)?;
         Ok(())
     }
 }

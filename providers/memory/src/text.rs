@@ -2,7 +2,6 @@
 
 use agentspine_gate::{Digest, screen};
 
-use crate::index::Terms;
 use crate::provenance::{CWD_BYTES_MAX, EMBEDDINGS_MAX, ROUTE_BYTES_MAX};
 use crate::record::{
     NewMemory, RANGE_KEY_BYTES_MAX, SUBJECT_BYTES_MAX, SUMMARY_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX,
@@ -35,11 +34,6 @@ impl Screened {
         redacted.sort_unstable();
         redacted.dedup();
         Ok(Self { title, summary, tags, subject, redacted })
-    }
-
-    /// What the index holds of it.
-    pub(crate) fn terms(&self) -> Terms {
-        Terms::of(&self.title, &self.summary, &self.tags)
     }
 
     /// Digest of what the memory says: tells a repeated operation from another one under its id.

@@ -4,12 +4,13 @@
 //! (`parse_config`, `HttpClient`), CJK runs as bigrams → lower case → English and German stem. A term holds letters and
 //! digits only, so nothing in it can be FTS5 syntax.
 
-use std::sync::LazyLock;
-
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
-use rust_stemmers::{Algorithm, Stemmer};
 
-use crate::stopwords::{Stop, stop};
+mod irregular;
+pub(crate) mod latin;
+mod stop;
+
+use stop::Stop;
 
 /// Longest word that is looked at, characters; the rest of a longer one is dropped.
 const WORD_CHARS_MAX: usize = 64;
@@ -21,8 +22,8 @@ const WORDS_MAX: usize = 8192;
 pub(crate) struct Word {
     /// As written, folded and in lower case; what a person is shown as the reason of a match.
     pub(crate) surface: String,
-    /// Its terms: the English and the German stem, or one bigram. At least one, no duplicates.
-    pub(crate) terms: Vec<String>,
+    /// Its stems, English and German, or one bigram. At least one, no duplicates.
+    pub(crate) stems: Vec<String>,
     /// Whether it is a stop word in this text.
     pub(crate) stop: Stop,
 }
@@ -44,11 +45,9 @@ pub(crate) fn content_words(text: &str) -> Vec<Word> {
         .collect()
 }
 
-/// The terms of a text for the index, joined by spaces, and how many words they stand for.
-pub(crate) fn index(text: &str) -> (String, usize) {
-    let words: Vec<Word> = split(&fold(text)).into_iter().filter(|word| word.stop != Stop::Plain).collect();
-    let terms: Vec<&str> = words.iter().flat_map(|word| word.terms.iter().map(String::as_str)).collect();
-    (terms.join(" "), words.len())
+/// The words of a text that the index holds, in order.
+pub(crate) fn indexed(text: &str) -> Vec<Word> {
+    split(&fold(text)).into_iter().filter(|word| word.stop != Stop::Plain).collect()
 }
 
 /// A few stop words that occur in almost every German sentence and in no English one.
@@ -112,7 +111,7 @@ fn flush(run: &mut Vec<char>, out: &mut Vec<Word>) {
     match taken.as_slice() {
         [] => {}
         [first, ..] if is_cjk(*first) => bigrams(&taken, out),
-        _ => latin(&taken, out),
+        _ => latin::words(&taken, out),
     }
 }
 
@@ -120,76 +119,6 @@ fn bigrams(run: &[char], out: &mut Vec<Word>) {
     let size = run.len().min(2);
     for pair in run.windows(size) {
         let term: String = pair.iter().collect();
-        out.push(Word { surface: term.clone(), terms: vec![term], stop: Stop::No });
+        out.push(Word { surface: term.clone(), stems: vec![term], stop: Stop::No });
     }
-}
-
-/// A word or an identifier: the parts, and the whole where there is more than one part.
-fn latin(run: &[char], out: &mut Vec<Word>) {
-    let run = without_ending(run);
-    let parts = parts(&run);
-    if parts.len() > 1 {
-        let surface: String = lower(run.iter().copied());
-        out.push(word(surface, &whole(&parts)));
-    }
-    out.extend(parts.into_iter().map(|part| word(part.clone(), &part)));
-}
-
-/// `Caroline's` is about Caroline; `don't` stays one word without its apostrophe.
-fn without_ending(run: &[char]) -> Vec<char> {
-    let is_mark = |c: &char| matches!(*c, '\'' | '’');
-    let kept = match run {
-        [rest @ .., mark, 's' | 'S'] if is_mark(mark) => rest,
-        all => all,
-    };
-    kept.iter().copied().filter(|c| !is_mark(c)).collect()
-}
-
-/// Splits at `_ - .` and at camel humps: `HTTPClient` = `http`, `client`.
-fn parts(run: &[char]) -> Vec<String> {
-    let mut parts = Vec::new();
-    let mut part: Vec<char> = Vec::new();
-    for (at, c) in run.iter().copied().enumerate() {
-        let before = at.checked_sub(1).and_then(|i| run.get(i)).copied();
-        let next_low = run.get(at + 1).is_some_and(|n| n.is_lowercase());
-        let hump =
-            c.is_uppercase() && before.is_some_and(|b| b.is_lowercase() || (b.is_uppercase() && next_low));
-        if (hump || !c.is_alphanumeric()) && !part.is_empty() {
-            parts.push(lower(std::mem::take(&mut part)));
-        }
-        if c.is_alphanumeric() {
-            part.push(c);
-        }
-    }
-    if !part.is_empty() {
-        parts.push(lower(part));
-    }
-    parts
-}
-
-/// The parts in one term. Between digits a letter keeps `1.95` apart from `195`.
-fn whole(parts: &[String]) -> String {
-    let numeric = |c: Option<char>| c.is_some_and(char::is_numeric);
-    let all = parts.iter().fold(String::new(), |mut all, part| {
-        if numeric(all.chars().last()) && numeric(part.chars().next()) {
-            all.push('p');
-        }
-        all + part
-    });
-    all.chars().take(WORD_CHARS_MAX).collect()
-}
-
-fn lower(chars: impl IntoIterator<Item = char>) -> String {
-    let text: String = chars.into_iter().take(WORD_CHARS_MAX).flat_map(char::to_lowercase).collect();
-    // `İ` becomes `i` and a combining dot; FTS5 would split there.
-    text.chars().filter(|c| !is_dropped(*c)).collect::<String>().replace('ß', "ss")
-}
-
-fn word(surface: String, folded: &str) -> Word {
-    static ENGLISH: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
-    static GERMAN: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::German));
-    let stop = stop(folded);
-    let mut terms = vec![ENGLISH.stem(folded).into_owned(), GERMAN.stem(folded).into_owned()];
-    terms.dedup();
-    Word { surface, terms, stop }
 }

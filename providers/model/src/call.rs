@@ -106,9 +106,13 @@ impl ModelClient {
 
 /// Host and port of an endpoint, for messages.
 pub(crate) fn host_of(endpoint: &str) -> String {
-    let url = Url::parse(endpoint).ok();
-    let host = url.as_ref().and_then(Url::host_str).unwrap_or("the server");
-    let port = url.as_ref().and_then(Url::port).map(|port| format!(":{port}"));
+    Url::parse(endpoint).map_or_else(|_| "the server".to_owned(), |url| host_of_url(&url))
+}
+
+/// The same of a URL.
+pub(crate) fn host_of_url(url: &Url) -> String {
+    let host = url.host_str().unwrap_or("the server");
+    let port = url.port().map(|port| format!(":{port}"));
     format!("{host}{}", port.unwrap_or_default())
 }
 

@@ -15,7 +15,7 @@ use reqwest::header::{CONTENT_LENGTH, HOST, HeaderMap, TRANSFER_ENCODING};
 use reqwest::{Response, StatusCode, Url};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::call::{ModelClient, host_of};
+use crate::call::{ModelClient, host_of, host_of_url};
 use crate::error::ModelError;
 
 /// An answer on its way through.
@@ -53,8 +53,8 @@ impl ModelClient {
     /// }
     /// ```
     pub async fn relay(&self, headers: HeaderMap, admitted: Admitted) -> Result<Relayed, ModelError> {
-        let host = host_of(admitted.endpoint());
-        let url = endpoint(admitted.endpoint(), &host)?;
+        let url = endpoint(admitted.endpoint())?;
+        let host = host_of_url(&url);
         let receipt = admitted.receipt();
         let request = self.http.post(url).headers(forwarded(headers)).body(admitted.into_body());
         let response = self.send(request, &host).await?;
@@ -69,11 +69,11 @@ impl ModelClient {
 }
 
 /// Only http and https; credentials in it would become a header that nobody asked for.
-fn endpoint(text: &str, host: &str) -> Result<Url, ModelError> {
+fn endpoint(text: &str) -> Result<Url, ModelError> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url = url.filter(|url| url.username().is_empty() && url.password().is_none());
     url.ok_or_else(|| ModelError::Connect {
-        host: host.to_owned(),
+        host: host_of(text),
         why: "the address cannot be used".to_owned(),
     })
 }

@@ -1,6 +1,6 @@
 //! The memory tools of one directory and one identity, for the command line and for MCP.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agentspine_gate::remember::RememberStore;
 use agentspine_gate::{Id, Refusal, instructions};
@@ -21,6 +21,7 @@ pub(in crate::cli) struct Door {
     grants: Grants,
     actor: Actor,
     source: Id,
+    claude_notes: PathBuf,
 }
 
 impl Door {
@@ -46,9 +47,10 @@ impl Door {
             project_id: Some(instructions::project_id(rooms.seams.fs.as_ref(), &cwd)),
             group_id: None,
         };
+        let claude_notes = instructions::claude_notes(rooms.seams.fs.as_ref(), &config.homes, &cwd);
         let source = Id::new(source).map_err(|error| Failure::other(error.to_string(), ""))?;
         let grants = config.memory.authorization.grants(actor);
-        Ok(Self { rooms, ledger, scope, grants, actor, source })
+        Ok(Self { rooms, ledger, scope, grants, actor, source, claude_notes })
     }
 
     /// Settles what an earlier process left open. What fails here stays open, and the status says so.
@@ -65,6 +67,11 @@ impl Door {
     /// Whose memories.
     pub(super) fn scope(&self) -> &MemoryScope {
         &self.scope
+    }
+
+    /// Where Claude Code keeps its notes on this project.
+    pub(super) fn claude_notes(&self) -> PathBuf {
+        self.claude_notes.clone()
     }
 
     /// Wall clock, milliseconds.

@@ -2,7 +2,7 @@
 
 mod files;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agentspine_gate::Id;
 use agentspine_gate::remember::{CandidateStatus, Proposal, RememberScope};
@@ -18,7 +18,7 @@ use crate::report::{Exit, Failure, Output, Report};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  agentspine memory import --from claude-memory ~/.claude/projects/-home-me-project/memory
+  agentspine memory import --from claude-memory
   agentspine memory import --from upstream ~/.local/state/agentspine/context/must-remember.json
   agentspine memory import --from jsonl notes.jsonl --yes
 
@@ -28,9 +28,9 @@ pub(super) struct ImportArgs {
     /// Whose notes these are
     #[arg(long, value_name = "FORMAT")]
     from: Format,
-    /// The folder or the file
-    #[arg(value_name = "PATH")]
-    path: PathBuf,
+    /// The folder or the file [default: Claude Code's notes on this project]
+    #[arg(value_name = "PATH", required_if_eq_any = [("from", "upstream"), ("from", "jsonl")])]
+    path: Option<PathBuf>,
     /// Only show what would come in
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
@@ -75,7 +75,8 @@ pub(super) fn run(args: &ImportArgs, door: &mut Door, report: &mut Report) -> Re
     grants
         .check(Capability::SemanticWrite)
         .map_err(|error| Failure::usage(error.to_string(), error.advice()))?;
-    let mut steps = plan(read(args, door)?, door)?;
+    let path = args.path.clone().unwrap_or_else(|| door.claude_notes());
+    let mut steps = plan(read(args.from, &path, door)?, door)?;
     if args.yes {
         for step in &mut steps {
             carry_out(step, door)?;
@@ -93,20 +94,20 @@ pub(super) fn run(args: &ImportArgs, door: &mut Door, report: &mut Report) -> Re
     }
 }
 
-fn read(args: &ImportArgs, door: &Door) -> Result<Vec<Item>, Failure> {
-    match args.from {
+fn read(from: Format, path: &Path, door: &Door) -> Result<Vec<Item>, Failure> {
+    match from {
         Format::ClaudeMemory => {
-            let notes = files::notes(&args.path)?;
+            let notes = files::notes(path)?;
             let mut items = import::claude(&notes.files);
             items.extend(notes.left);
             Ok(items)
         }
         Format::Jsonl => {
-            let file = files::file(&args.path)?;
+            let file = files::file(path)?;
             Ok(import::lines(&file.name, &file.text, door.now_ms()))
         }
         Format::Upstream => {
-            let file = files::file(&args.path)?;
+            let file = files::file(path)?;
             let scope = door.scope();
             import::upstream(&file.name, &file.text, &scope.user_id, &scope.tenant_id).map_err(|error| {
                 Failure::usage(

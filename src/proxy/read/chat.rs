@@ -22,7 +22,7 @@ pub(super) fn read(body: &str, chain: Option<&Id>) -> Result<Asked, Unreadable> 
     let messages: Vec<Message<'_>> = each.collect::<Result<_, _>>()?;
     let (sort, prompt) = sort(&messages);
     let conversation = thread::generic_id(&messages);
-    let draft = thread::draft(body, chain.unwrap_or(&conversation), &messages, &SHAPE, Vec::new());
+    let draft = thread::draft(chain.unwrap_or(&conversation), &messages, &SHAPE, Vec::new());
     let standing = thread::standing(sort, &messages);
     Ok(Asked { conversation, sort, prompt, standing, model, draft })
 }

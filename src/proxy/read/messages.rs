@@ -60,14 +60,13 @@ pub(super) fn read(
         wants_title: !has_tools && wants_title(output)?,
         is_subagent: headers.contains_key(AGENT_HEADER) || says_subagent(system)?,
     };
-    Ok(asked(client, path, headers, body, chain, head, &messages))
+    Ok(asked(client, path, headers, chain, head, &messages))
 }
 
 fn asked(
     client: Client,
     path: PromptPath,
     headers: &HeaderMap,
-    body: &str,
     chain: Option<&Id>,
     head: Head<'_>,
     messages: &[Message<'_>],
@@ -83,7 +82,7 @@ fn asked(
         Client::Claude => (claude_id(headers, &head, messages), host_slots(messages)),
         Client::Generic => (thread::generic_id(messages), Vec::new()),
     };
-    let draft = thread::draft(body, chain.unwrap_or(&conversation), messages, &SHAPE, slots);
+    let draft = thread::draft(chain.unwrap_or(&conversation), messages, &SHAPE, slots);
     let standing = thread::standing(sort, messages);
     Asked { conversation, sort, prompt, standing, model: head.model, draft }
 }

@@ -18,9 +18,11 @@ mod responses;
 mod tests;
 mod thread;
 
+use agentspine_gate::body::Body;
 use agentspine_gate::ids::{Digest, Id};
 use agentspine_gate::span::{Draft, Place};
 use agentspine_gate::turn::{CallKind, Host};
+use bytes::Bytes;
 use http::HeaderMap;
 
 use super::block::Envelope;
@@ -188,9 +190,11 @@ pub(crate) fn read(
     client: Host,
     path: PromptPath,
     headers: &HeaderMap,
-    body: &[u8],
+    body: Bytes,
 ) -> Result<Asked, Unreadable> {
-    read_with(client, path, headers, body, None)
+    let mut asked = read_with(client, path, headers, &body, None)?;
+    asked.draft.body = Body::new(body);
+    Ok(asked)
 }
 
 /// The places that the slots of a request would have in another conversation, which it may be a fork of.

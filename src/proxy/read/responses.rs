@@ -88,7 +88,7 @@ pub(super) fn read(
         Some(kept) => Id::of_digest("generic", Digest::of(kept.as_bytes())),
         None => marks.conversation.unwrap_or_else(|| thread::generic_id(&messages)),
     };
-    let draft = thread::draft(body, chain.unwrap_or(&conversation), &messages, shape, slots);
+    let draft = thread::draft(chain.unwrap_or(&conversation), &messages, shape, slots);
     let standing = thread::standing(sort, &messages);
     Ok(Asked { conversation, sort, prompt, standing, model, draft })
 }

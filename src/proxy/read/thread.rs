@@ -124,9 +124,8 @@ pub(super) fn first_digest(messages: &[Message<'_>]) -> Digest {
     places.find(|place| *place != start).unwrap_or(start).0
 }
 
-/// The draft: the body as it came, a slot for each message that holds spans.
+/// The draft: a slot for each message that holds spans. Its body is put in by [`super::read`].
 pub(super) fn draft(
-    body: &str,
     conversation: &Id,
     messages: &[Message<'_>],
     shape: &Shape,
@@ -140,7 +139,7 @@ pub(super) fn draft(
             slots.extend(shape.slot(message.form, place));
         }
     }
-    Draft { body: body.as_bytes().to_vec(), slots, host_slots }
+    Draft { body: Vec::new().into(), slots, host_slots }
 }
 
 fn then(place: Place, message: &Message<'_>) -> Place {

@@ -116,9 +116,8 @@ impl Matching {
             return Some(0);
         }
         let text = [&entry.title, &entry.summary, &entry.tags.join("\n")].map(String::as_str).join("\n");
-        let (terms, _) = words::index(&text);
-        let terms: HashSet<&str> = terms.split(' ').collect();
-        let held = |word: &&Word| word.terms.iter().any(|term| terms.contains(term.as_str()));
+        let stems: HashSet<String> = words::indexed(&text).into_iter().flat_map(|word| word.stems).collect();
+        let held = |word: &&Word| word.stems.iter().any(|stem| stems.contains(stem));
         let weight = self.words.iter().filter(held).count();
         let enough = match self.how {
             Match::Terms => weight > 0,

@@ -119,6 +119,6 @@ impl Page {
 
     fn close(mut self) -> Draft {
         self.body.push_str("]}");
-        Draft { body: self.body.into_bytes(), slots: self.slots, host_slots: Vec::new() }
+        Draft { body: self.body.into_bytes().into(), slots: self.slots, host_slots: Vec::new() }
     }
 }

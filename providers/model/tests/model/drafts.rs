@@ -47,7 +47,7 @@ fn the_anthropic_draft_is_these_bytes() {
         r#"{"role":"assistant","content":[{"type":"text","text":"Hello."}]},"#,
         r#"{"role":"user","content":[{"type":"text","text":"More","cache_control":{"type":"ephemeral"}}]}]}"#,
     );
-    assert_eq!(String::from_utf8(body).unwrap(), expected);
+    assert_eq!(String::from_utf8(body.to_vec()).unwrap(), expected);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn the_chat_draft_is_these_bytes() {
         r#""messages":[{"role":"system","content":"You are the chat of agentspine."},{"role":"user","content":"Hi"},"#,
         r#"{"role":"assistant","content":"Hello."},{"role":"user","content":"More"}]}"#,
     );
-    assert_eq!(String::from_utf8(body).unwrap(), expected);
+    assert_eq!(String::from_utf8(body.to_vec()).unwrap(), expected);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_span_stands_after_its_human_text_and_its_removal_gives_the_draft_back() {
             let added = [place.before, &escaped[1..escaped.len() - 1], place.after].concat();
             let mut removed = spliced.clone();
             let taken: Vec<u8> = removed.drain(place.at..place.at + added.len()).collect();
-            assert_eq!((taken, removed), (added.into_bytes(), draft.body.clone()));
+            assert_eq!((taken, removed), (added.into_bytes(), draft.body.to_vec()));
         }
         let all: Vec<(usize, &str)> = (0..draft.slots.len()).map(|slot| (slot, NASTY)).collect();
         serde_json::from_slice::<Value>(&draft.splice(&all).unwrap()).unwrap();
@@ -186,7 +186,7 @@ fn two_equal_prompts_have_two_places_and_two_conversations_share_none() {
 fn a_growing_conversation_keeps_the_bytes_before_its_newest_message() {
     let talk = [user("one"), says("two"), user("three"), says("four"), user("five")];
     let unmarked = |messages: &[Message]| {
-        let body = String::from_utf8(draft_of(Dialect::AnthropicMessages, messages).body).unwrap();
+        let body = String::from_utf8(draft_of(Dialect::AnthropicMessages, messages).body.to_vec()).unwrap();
         let (_, messages) = body.split_once(r#""messages":["#).unwrap();
         messages.replace(r#","cache_control":{"type":"ephemeral"}"#, "").trim_end_matches("]}").to_owned()
     };

@@ -50,7 +50,7 @@ fn the_draft_is_these_bytes() {
         r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"More"},"#,
         r#"{"type":"input_text","text":"and more"}]}]}"#,
     );
-    assert_eq!(String::from_utf8(body).unwrap(), expected);
+    assert_eq!(String::from_utf8(body.to_vec()).unwrap(), expected);
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn a_span_stands_after_the_last_block_of_each_human_message() {
         r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r"}]}]}"#,
     );
     assert_eq!(filled(&asked, "+"), expected);
-    assert_eq!(asked.draft.body, body.as_bytes());
+    assert_eq!(*asked.draft.body, *body.as_bytes());
 }
 
 const FILES: &str = "<system-reminder>\nCodebase and user instructions are shown below. Mind them.\n\n\

@@ -9,7 +9,16 @@ mod unreadable;
 use agentspine_gate::turn::Host;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Asked, PromptPath, Sort, Unreadable, read};
+use super::{Asked, PromptPath, Sort, Unreadable};
+
+fn read(
+    client: Host,
+    path: PromptPath,
+    headers: &HeaderMap,
+    body: impl AsRef<[u8]>,
+) -> Result<Asked, Unreadable> {
+    super::read(client, path, headers, body.as_ref().to_vec().into())
+}
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     let pair = |(name, value): &(&'static str, &str)| {
