@@ -132,7 +132,7 @@ impl<'a> Show<'a> {
             items: Vec::new(),
             tokens: 0,
             budget_tokens: RECALL_TOKENS,
-            left_out: 0,
+            left_out: Vec::new(),
         }
     }
 
@@ -170,12 +170,14 @@ impl<'a> Show<'a> {
                 source: item.source.to_string(),
                 why: item.why_loaded.clone(),
                 text: item.claim.clone(),
+                provenance: String::new(),
+                forgettable: false,
                 tokens: (item.claim.len() as u64).div_ceil(BYTES_PER_TOKEN),
             })
             .collect();
         Recall {
             tokens: items.iter().map(|item| item.tokens).sum(),
-            left_out: count(providers.iter().map(|provider| provider.left_out.len()).sum()),
+            left_out: providers.iter().flat_map(left_out).collect(),
             items,
             ..self.answers(view.turn)
         }
@@ -217,6 +219,15 @@ impl<'a> Show<'a> {
             level,
         }
     }
+}
+
+/// What the gate itself left out.
+fn left_out(provider: &BoundProvider) -> impl Iterator<Item = data::LeftOut> {
+    provider.left_out.iter().map(|id| data::LeftOut {
+        id: id.to_string(),
+        title: String::new(),
+        why: "no room in the recall budget".to_owned(),
+    })
 }
 
 fn answer_row(heard: &Heard) -> ProviderRow {

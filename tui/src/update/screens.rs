@@ -3,9 +3,9 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::chat;
-use crate::data::InstructionHost;
+use crate::data::{InstructionHost, RecallItem, Wishes};
 use crate::event::Effect;
-use crate::state::{Ask, Focus, Screen, State};
+use crate::state::{Ask, Focus, Forgetting, Screen, State};
 use crate::view::help::KEYS;
 use crate::view::receipts::detail_lines;
 
@@ -96,10 +96,21 @@ pub(super) fn step(cursor: &mut usize, count: usize, page: usize, key: KeyEvent)
 
 /// The recall of the shown turn, in the side pane or on the whole screen.
 pub(super) fn recall(state: &mut State, key: KeyEvent) -> Vec<Effect> {
+    if let Some(forgetting) = state.forgetting.take() {
+        // The second step: only `y` forgets, every other key keeps the memory.
+        return match (key.code, forgetting.token) {
+            (KeyCode::Char('y'), Some(token)) => {
+                state.hint = Some("forgetting…".to_owned());
+                vec![Effect::ConfirmForget { id: forgetting.id, token }]
+            }
+            _ => hinted(state, "kept: nothing was forgotten"),
+        };
+    }
     let items =
         state.shown_turn().and_then(|t| t.recall.as_ref()).map(|r| r.items.as_slice()).unwrap_or_default();
     let count = items.len();
-    let text = items.get(state.recall_cursor).map(|i| i.text.clone()).unwrap_or_default();
+    let chosen = items.get(state.recall_cursor).cloned();
+    let text = chosen.as_ref().map(|item| item.text.clone()).unwrap_or_default();
     let mut cursor = state.recall_cursor;
     if list(&mut cursor, count, key) {
         state.recall_cursor = cursor;
@@ -108,10 +119,43 @@ pub(super) fn recall(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     match key.code {
         KeyCode::Enter => state.recall_open = !state.recall_open,
         KeyCode::Char('y') => return chat::copy(state, text, "recalled text"),
+        KeyCode::Char(wish @ ('p' | 'x' | 'f')) => return wished(state, wish, chosen.as_ref()),
         _ if state.screen == Screen::Chat => chat::leave(state, key),
         KeyCode::Esc | KeyCode::Char('q') => state.screen = Screen::Chat,
         _ => {}
     }
+    Vec::new()
+}
+
+/// Pin, leave out of the next turn, or the first step of forgetting.
+fn wished(state: &mut State, wish: char, item: Option<&RecallItem>) -> Vec<Effect> {
+    let Some(item) = item else { return hinted(state, "nothing is chosen: no entry was recalled") };
+    if state.forgotten.contains(&item.id) {
+        return hinted(state, "this memory is already forgotten");
+    }
+    match wish {
+        'f' if item.forgettable => {
+            state.forgetting = Some(Forgetting { id: item.id.clone(), token: None });
+            vec![Effect::PreviewForget(item.id.clone())]
+        }
+        'f' => hinted(state, "this entry is not in the memory ledger: forget it where its provider keeps it"),
+        'p' if !item.forgettable => hinted(state, "only memories of the ledger can be pinned"),
+        _ => {
+            let Wishes { pinned, left_out } = &mut state.wishes;
+            let (to, other) = if wish == 'p' { (pinned, left_out) } else { (left_out, pinned) };
+            other.retain(|id| *id != item.id);
+            if !to.iter().any(|id| *id == item.id) {
+                to.push(item.id.clone());
+            } else {
+                to.retain(|id| *id != item.id);
+            }
+            vec![Effect::Wish(state.wishes.clone())]
+        }
+    }
+}
+
+fn hinted(state: &mut State, text: &str) -> Vec<Effect> {
+    state.hint = Some(text.to_owned());
     Vec::new()
 }
 
