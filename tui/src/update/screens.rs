@@ -144,10 +144,10 @@ fn wished(state: &mut State, wish: char, item: Option<&RecallItem>) -> Vec<Effec
             let Wishes { pinned, left_out } = &mut state.wishes;
             let (to, other) = if wish == 'p' { (pinned, left_out) } else { (left_out, pinned) };
             other.retain(|id| *id != item.id);
-            if !to.iter().any(|id| *id == item.id) {
-                to.push(item.id.clone());
-            } else {
+            if to.contains(&item.id) {
                 to.retain(|id| *id != item.id);
+            } else {
+                to.push(item.id.clone());
             }
             vec![Effect::Wish(state.wishes.clone())]
         }
