@@ -10,7 +10,7 @@ use agentspine_gate::state_dir::StateDir;
 use agentspine_gate::{Gate, Refusal};
 use agentspine_memory::{Actor, Capability, Grants, Ledger};
 use agentspine_model::{HttpConfig, ModelClient, Url};
-use agentspine_recall::{Commands, Providers, Recall, Supervisor};
+use agentspine_recall::{Commands, Providers, Recall, Supervisor, Wishes};
 
 use crate::chat::intake::{Intake, Permission};
 use crate::config::{Config, Secret};
@@ -31,6 +31,7 @@ pub(crate) struct Opening {
     project: Option<PathBuf>,
     commands: Commands,
     memory: Grants,
+    person: Grants,
     seams: Seams,
 }
 
@@ -45,13 +46,15 @@ pub(crate) fn opening(config: &Config, cwd: &Path) -> Opening {
     };
     let seams = system::seams();
     let memory = config.memory.authorization.grants(Actor::Model);
-    Opening { state: config.state_dir.clone(), project: config.project_root(cwd), commands, memory, seams }
+    let person = config.memory.authorization.grants(Actor::Person);
+    let (state, project) = (config.state_dir.clone(), config.project_root(cwd));
+    Opening { state, project, commands, memory, person, seams }
 }
 
 impl Opening {
     /// Opens them: the desk's thread opens gate and conversation store.
     pub(crate) fn rooms(self) -> Result<Arc<Rooms>, Failure> {
-        let Self { state, project, commands, memory, seams } = self;
+        let Self { state, project, commands, memory, person, seams } = self;
         let dir = StateDir::open(state, project.as_deref())?;
         // A ledger that cannot be opened fails its provider, which is optional unless the policy says otherwise.
         let ledger = Ledger::open(&dir.memory_db()).ok().map(|ledger| Arc::new(Mutex::new(ledger)));
@@ -63,7 +66,8 @@ impl Opening {
             Failure::other(format!("No thread for the gate: {error}"), "Check the process limits: ulimit -u")
         })?;
         let recall = if memory.allows(Capability::Recall) { Recall::On } else { Recall::Off };
-        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, recall, commands }, memory, intake }))
+        let providers = Providers { ledger, recall, commands, wishes: Wishes::default() };
+        Ok(Arc::new(Rooms { desk, providers, intake, memory, person }))
     }
 }
 

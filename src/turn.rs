@@ -5,6 +5,7 @@ mod together;
 use std::sync::Arc;
 
 use agentspine_gate::instructions::Snapshot;
+use agentspine_gate::policy::Adapter;
 use agentspine_gate::recall::Outcome;
 use agentspine_gate::receipt::Admitted;
 use agentspine_gate::receipt::claims::Claims;
@@ -30,6 +31,8 @@ pub(crate) struct Rooms {
     pub intake: Intake,
     /// What the model may do with memories.
     pub memory: Grants,
+    /// What the person at this program's own screen may do with them.
+    pub person: Grants,
 }
 
 /// One call, as its host is about to make it.
@@ -65,6 +68,8 @@ pub(crate) enum Seen {
 pub(crate) struct Heard {
     /// Whether its failure refuses the call.
     pub required: bool,
+    /// Whether it is the memory ledger of this program.
+    pub ours: bool,
     /// What came of it.
     pub outcome: Outcome,
 }
@@ -108,10 +113,13 @@ pub(crate) async fn walk(
     };
 
     let queries = planned.plan.queries().to_vec();
-    let required: Vec<bool> = queries.iter().map(|query| query.provider.required).collect();
+    let asked: Vec<(bool, bool)> = queries
+        .iter()
+        .map(|query| (query.provider.required, query.provider.adapter == Adapter::LedgerV1))
+        .collect();
     let outcomes = agentspine_recall::run(queries, &rooms.providers, cancel.listener()).await;
-    let heard = required.into_iter().zip(outcomes.iter().cloned());
-    tell(Seen::Recall(heard.map(|(required, outcome)| Heard { required, outcome }).collect()));
+    let heard = asked.into_iter().zip(outcomes.iter().cloned());
+    tell(Seen::Recall(heard.map(|((required, ours), outcome)| Heard { required, ours, outcome }).collect()));
 
     match rooms.desk.walk(Step::Finish(planned, outcomes), cancel).await {
         Came::Over { done, .. } => *done,

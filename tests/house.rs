@@ -29,6 +29,7 @@ mod proxy_faults;
 mod proxy_http;
 mod proxy_law;
 mod proxy_turns;
+mod recall_pane;
 mod receipts;
 mod rules;
 mod run;

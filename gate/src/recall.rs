@@ -90,6 +90,8 @@ pub struct Item {
     pub claim: String,
     /// Where the provider has it from.
     pub source: Id,
+    /// What else is known of it, such as `decision, explicit, 2026-11-30`; empty for providers that say no more.
+    pub about: String,
     /// `current` or `effective`.
     pub validity: Validity,
     /// 0 to 1.
@@ -116,6 +118,19 @@ pub struct Answer {
     pub screened_out: Vec<Id>,
     /// What the provider says it rejected itself.
     pub rejected: u64,
+    /// What came close, best first: for the person's eyes, never for the model.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Something a provider found and did not give.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Identity at its provider.
+    pub id: Id,
+    /// Its title; never printed by the gate.
+    pub title: String,
+    /// Why it was left out.
+    pub why: String,
 }
 
 /// Why a provider gave no answer. The message never holds provider output.
@@ -253,7 +268,12 @@ fn parse_answer(bytes: &[u8], query: &Query) -> Faulty<Answer> {
     let Some(items) = items else {
         return malformed(format!("its items are not a list of at most {ITEMS_MAX}"));
     };
-    let mut answer = Answer { items: Vec::with_capacity(items.len()), screened_out: Vec::new(), rejected };
+    let mut answer = Answer {
+        items: Vec::with_capacity(items.len()),
+        screened_out: Vec::new(),
+        rejected,
+        left_out: Vec::new(),
+    };
     for (n, item) in items.iter().enumerate() {
         let item = parse_item(item, query).map_err(|(detail, why)| (detail, format!("item {n} {why}")))?;
         let texts = [
@@ -304,6 +324,7 @@ fn parse_item(item: &Value, query: &Query) -> Faulty<Item> {
         source: id("source")?,
         validity,
         confidence: confidence.map_or_else(|| malformed("has no confidence from 0 to 1"), Ok)?,
+        about: String::new(),
         why_loaded: text(item, "whyLoaded", WHY_BYTES_MAX)?,
     })
 }

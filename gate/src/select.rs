@@ -37,7 +37,7 @@ pub(crate) fn select<'a>(
     for (planned, outcome) in pairs.iter().filter(|(planned, _)| planned.provider.required) {
         for item in outcome.items() {
             if choice.fresh(&planned.provider.id, item, true) {
-                required_bytes += item.claim.len() + item.why_loaded.len();
+                required_bytes += item.claim.len() + item.why_loaded.len() + item.about.len();
                 choice.selection.injected.push((&planned.provider.id, item));
             }
         }
@@ -47,7 +47,7 @@ pub(crate) fn select<'a>(
     }
     let mut left = budget;
     for (provider, item) in by_turns(pairs) {
-        let cost = (item.claim.len() + item.why_loaded.len()) as u64;
+        let cost = (item.claim.len() + item.why_loaded.len() + item.about.len()) as u64;
         if !choice.fresh(provider, item, false) {
             continue;
         }

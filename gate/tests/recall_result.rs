@@ -121,9 +121,10 @@ fn a_good_result_is_taken_whole_and_unknown_keys_are_ignored() {
         source: id("mnemo"),
         validity: Validity::Current,
         confidence: 0.9,
+        about: String::new(),
         why_loaded: "project match".into(),
     };
-    assert!(answer == Answer { items: vec![expected], screened_out: vec![], rejected: 1 });
+    assert!(answer == Answer { items: vec![expected], screened_out: vec![], rejected: 1, left_out: vec![] });
     assert!(parse(&result(vec![])).unwrap().items.is_empty());
     assert_eq!(parse(&result(vec![item(); 128])).unwrap().items.len(), 128);
     assert_eq!(parse(&result(vec![item(); 129])).err(), Some(Detail::Malformed));

@@ -230,6 +230,7 @@ impl Engine {
         self.fill.injected_bytes += passed.span.as_ref().map_or(0, |span| span.text.len());
         self.name_session(step, prompt);
         if passed.claims.kind == CallKind::Turn {
+            self.rooms.providers.wishes.passed();
             self.parent = Some(passed.claims.id);
         }
         say(out, ChatEvent::Passed(Box::new(self.view(&passed, began))));

@@ -7,6 +7,7 @@ pub(crate) mod cancel;
 mod compact;
 mod editor;
 mod engine;
+mod forget;
 mod fork;
 mod frames;
 mod hear;

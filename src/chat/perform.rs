@@ -1,7 +1,10 @@
 //! What the screen asks for: every effect of a key, carried out.
 
+use agentspine_gate::Id;
+use agentspine_gate::remember::RememberScope;
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
+use agentspine_recall::Wished;
 use agentspine_tui::{self as data, AppEvent, Effect, Level};
 use tokio::time::Instant;
 
@@ -46,9 +49,12 @@ impl Screen<'_> {
                 terminal.retake().map_err(|error| no_terminal(&error))?;
             }
             Effect::ConfirmRemember(id) => {
-                if let Some(scope) = self.work.as_ref().map(|work| work.rules.clone()) {
-                    self.ask(receipts::Wanted::Confirm(id, scope));
-                }
+                self.ask_scoped(|scope| receipts::Wanted::Confirm(id, scope));
+            }
+            Effect::Wish(wishes) => self.wish(&wishes),
+            Effect::PreviewForget(id) => self.ask_scoped(|scope| receipts::Wanted::PreviewForget(id, scope)),
+            Effect::ConfirmForget { id, token } => {
+                self.ask_scoped(|scope| receipts::Wanted::ConfirmForget { id, token, scope });
             }
             Effect::Redraw => terminal.forget().map_err(|error| no_terminal(&error))?,
             Effect::Quit => return Ok(Next::Quit),
@@ -85,6 +91,22 @@ impl Screen<'_> {
         let Some(work) = &self.work else { return };
         // The pane's task lives as long as this sender.
         let _ = work.questions.send(wanted);
+    }
+
+    /// A question about what belongs to this project and person.
+    fn ask_scoped(&self, wanted: impl FnOnce(RememberScope) -> receipts::Wanted) {
+        if let Some(scope) = self.work.as_ref().map(|work| work.rules.clone()) {
+            self.ask(wanted(scope));
+        }
+    }
+
+    /// Recall heeds them from the next turn on.
+    fn wish(&self, wishes: &data::Wishes) {
+        let ids = |texts: &[String]| texts.iter().filter_map(|text| Id::new(text.clone()).ok()).collect();
+        if let Some(work) = &self.work {
+            let now = Wished { pinned: ids(&wishes.pinned), left_out: ids(&wishes.left_out) };
+            work.rooms.providers.wishes.set(now);
+        }
     }
 
     pub(super) fn choose_model(&mut self, index: usize) {

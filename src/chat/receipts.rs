@@ -8,11 +8,12 @@ use agentspine_gate::{Id, ReceiptId};
 use agentspine_tui::{self as data, AppEvent, Level, ReceiptRow, Verdict};
 use serde_json::Value;
 
-use super::rules;
+use super::{forget, rules};
 use crate::desk::Desk;
 use crate::receipts::call::recalled;
 use crate::receipts::detail::{became, detail};
 use crate::receipts::time_of_day;
+use crate::turn::Rooms;
 
 /// Receipts a list shows.
 const LISTED_MAX: u32 = 200;
@@ -36,12 +37,17 @@ pub(super) enum Wanted {
     Rules(RememberScope),
     /// Activate one of them.
     Confirm(String, RememberScope),
+    /// What would be forgotten with this memory.
+    PreviewForget(String, RememberScope),
+    /// Forget it, with what the preview gave.
+    ConfirmForget { id: String, token: String, scope: RememberScope },
     /// From here on the questions are about this session.
     Session(Id),
 }
 
 /// Asks the desk; a refusal becomes a notice.
-pub(super) async fn answer(desk: &Desk, session: Id, wanted: Wanted) -> Vec<AppEvent> {
+pub(super) async fn answer(rooms: &Rooms, session: Id, wanted: Wanted) -> Vec<AppEvent> {
+    let desk = &rooms.desk;
     let answered = match wanted {
         Wanted::List(turns) => list(desk, session, &turns).await,
         Wanted::Row(id, turns) => one_row(desk, id, &turns).await.map(shown),
@@ -50,6 +56,10 @@ pub(super) async fn answer(desk: &Desk, session: Id, wanted: Wanted) -> Vec<AppE
         Wanted::Verdict(id) => verdict(desk, id).await,
         Wanted::Rules(scope) => rules::waiting(desk, scope).await,
         Wanted::Confirm(id, scope) => rules::confirm(desk, id, scope).await,
+        Wanted::PreviewForget(id, scope) => Ok(vec![forget::preview(rooms, session, scope, id).await]),
+        Wanted::ConfirmForget { id, token, scope } => {
+            Ok(vec![forget::confirm(rooms, session, scope, id, token).await])
+        }
         // The task that asks keeps it.
         Wanted::Session(_) => Ok(Vec::new()),
     };

@@ -447,7 +447,7 @@ async fn inquire(
             session = other;
             continue;
         }
-        for event in receipts::answer(&rooms.desk, session.clone(), wanted).await {
+        for event in receipts::answer(&rooms, session.clone(), wanted).await {
             let _ = news.send(News::App(event));
         }
     }

@@ -144,7 +144,7 @@ impl<'a> Show<'a> {
             items: Vec::new(),
             tokens: 0,
             budget_tokens: RECALL_TOKENS,
-            left_out: 0,
+            left_out: self.heard.iter().flat_map(came_close).collect(),
         }
     }
 
@@ -186,15 +186,39 @@ impl<'a> Show<'a> {
                 source: item.source.to_string(),
                 why: item.why_loaded.clone(),
                 text: item.claim.clone(),
+                provenance: provenance(item),
+                forgettable: self.is_ours(&provider.id),
                 tokens: (item.claim.len() as u64).div_ceil(BYTES_PER_TOKEN),
             })
             .collect();
+        let mut answers = self.answers(view.turn);
+        let left_out =
+            providers.iter().flat_map(|provider| self.cut(provider)).chain(answers.left_out.drain(..));
         Recall {
             tokens: items.iter().map(|item| item.tokens).sum(),
-            left_out: count(providers.iter().map(|provider| provider.left_out.len()).sum()),
             items,
-            ..self.answers(view.turn)
+            left_out: left_out.collect(),
+            ..answers
         }
+    }
+
+    /// What the gate itself left out: it had no room, or said what another item says.
+    fn cut<'p>(&'p self, provider: &'p BoundProvider) -> impl Iterator<Item = data::LeftOut> + 'p {
+        provider.left_out.iter().map(|id| {
+            let found = self.heard.iter().flat_map(|heard| heard.outcome.items()).find(|item| item.id == *id);
+            let title = found.map(|item| item.claim.clone()).unwrap_or_default();
+            data::LeftOut {
+                id: id.to_string(),
+                title,
+                why: "no room, or said already".to_owned(),
+                forgettable: self.is_ours(&provider.id),
+            }
+        })
+    }
+
+    /// Whether a provider is the memory ledger, so that its entries can be pinned and forgotten here.
+    fn is_ours(&self, provider: &Id) -> bool {
+        self.heard.iter().any(|heard| heard.ours && heard.outcome.provider_id == *provider)
     }
 
     fn item(&self, provider: &Id, bound: &BoundItem) -> Option<&Item> {
@@ -235,8 +259,25 @@ impl<'a> Show<'a> {
     }
 }
 
+/// What the provider says came close.
+fn came_close(heard: &Heard) -> impl Iterator<Item = data::LeftOut> {
+    let left_out = heard.outcome.result.as_ref().map(|answer| answer.left_out.as_slice()).unwrap_or_default();
+    let ours = heard.ours;
+    left_out.iter().map(move |other| data::LeftOut {
+        forgettable: ours,
+        id: other.id.to_string(),
+        title: other.title.clone(),
+        why: other.why.clone(),
+    })
+}
+
+fn provenance(item: &Item) -> String {
+    let about = item.about.split(", ").filter(|part| !part.is_empty());
+    about.chain([item.source.as_str()]).collect::<Vec<_>>().join(" · ")
+}
+
 fn answer_row(heard: &Heard) -> ProviderRow {
-    let Heard { required, outcome } = heard;
+    let Heard { required, outcome, .. } = heard;
     let status = match outcome.status(*required) {
         Status::Loaded => ProviderStatus::Loaded,
         Status::Empty => ProviderStatus::Empty,

@@ -271,6 +271,7 @@ fn library_turns(machine: &Machine, turns_per_session: usize) -> [Spread; 7] {
         ledger: Some(Arc::new(Mutex::new(ledger))),
         recall: agentspine_recall::Recall::On,
         commands: no_commands(machine),
+        wishes: agentspine_recall::Wishes::default(),
     };
     let store = store(&machine.home.join(format!("kept-{turns_per_session}.sqlite")));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -137,8 +137,34 @@ pub struct RecallItem {
     pub why: String,
     /// The recalled text.
     pub text: String,
+    /// Where it comes from, one line, such as `decision · explicit · 2026-11-30 · cli`; empty where nothing more is known.
+    pub provenance: String,
+    /// Whether it can be forgotten from here.
+    pub forgettable: bool,
     /// Its size in tokens.
     pub tokens: u64,
+}
+
+/// An entry that came close and is not in the briefing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Id at its provider.
+    pub id: String,
+    /// Its title, or empty.
+    pub title: String,
+    /// Why it is not there, such as `covers too little of the prompt`.
+    pub why: String,
+    /// Whether it can be pinned and forgotten from here.
+    pub forgettable: bool,
+}
+
+/// What the person wants of the next turns' recall.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wishes {
+    /// Ids that every turn is to be given, until they are unpinned.
+    pub pinned: Vec<String>,
+    /// Ids that the next turn is not to be given.
+    pub left_out: Vec<String>,
 }
 
 /// What was recalled for one turn.
@@ -156,8 +182,8 @@ pub struct Recall {
     pub tokens: u64,
     /// The recall budget, tokens.
     pub budget_tokens: u64,
-    /// Entries left out by rank, budget or screen.
-    pub left_out: u32,
+    /// Entries that came close, best first.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// How serious a line is.

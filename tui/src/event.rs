@@ -2,7 +2,7 @@
 
 use crate::data::{
     Blocked, Candidate, InstructionHost, Instructions, Level, ModelError, Preflight, Recall, ReceiptDetail,
-    ReceiptRow, Usage, Verdict,
+    ReceiptRow, Usage, Verdict, Wishes,
 };
 
 /// Everything that can happen to the screen.
@@ -149,6 +149,22 @@ pub enum AppEvent {
         /// Labels, in the order [`Effect::ChooseSession`] counts.
         choices: Vec<String>,
     },
+    /// Answers [`Effect::PreviewForget`]: what would be forgotten; the person says yes or no.
+    ForgetPreviewed {
+        /// Id of the memory.
+        id: String,
+        /// What [`Effect::ConfirmForget`] must carry.
+        token: String,
+    },
+    /// Answers [`Effect::ConfirmForget`], or a preview that found nothing.
+    Forgotten {
+        /// Id of the memory.
+        id: String,
+        /// Whether it is gone.
+        ok: bool,
+        /// What became of it, and what forgetting does not reach; one sentence each.
+        line: String,
+    },
     /// Must-Remember entries that wait for the person.
     Candidates(Vec<Candidate>),
     /// A draft of an earlier run or of the editor: replaces the composer's text (the old one goes to the history).
@@ -205,6 +221,17 @@ pub enum Effect {
     Suspend,
     /// The person activates a Must-Remember candidate.
     ConfirmRemember(String),
+    /// The person pinned entries, or left some out of the next turn: all wishes that hold now.
+    Wish(Wishes),
+    /// The person wants to forget a memory: the first of two steps.
+    PreviewForget(String),
+    /// The person confirmed that the previewed memory is to be forgotten.
+    ConfirmForget {
+        /// Id of the memory.
+        id: String,
+        /// What the preview gave.
+        token: String,
+    },
     /// Clear the terminal and draw everything again.
     Redraw,
     /// Leave. The draft was saved before.

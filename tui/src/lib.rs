@@ -35,9 +35,9 @@ mod view;
 pub mod watch;
 
 pub use data::{
-    Blocked, CallKind, Candidate, InstructionHost, InstructionRow, Instructions, Level, ModelError,
+    Blocked, CallKind, Candidate, InstructionHost, InstructionRow, Instructions, LeftOut, Level, ModelError,
     Preflight, ProviderRow, ProviderStatus, Recall, RecallItem, ReceiptDetail, ReceiptRow, ReceiptState,
-    Usage, Verdict,
+    Usage, Verdict, Wishes,
 };
 pub use event::{AppEvent, Effect, Event};
 pub use state::{COUNTDOWN_MS, SPINNER_MS, Setup, State, needs_tick, tick_ms};

@@ -1,7 +1,7 @@
 //! Everything the screen knows. Fields are private to the crate: the host only sends events and reads effects.
 
 use crate::composer::Composer;
-use crate::data::{Candidate, Instructions, Preflight, Recall, ReceiptDetail, ReceiptRow, Usage};
+use crate::data::{Candidate, Instructions, Preflight, Recall, ReceiptDetail, ReceiptRow, Usage, Wishes};
 use crate::theme::Theme;
 use crate::transcript::{Body, Entry, Transcript, Window};
 use crate::view::layout::Layout;
@@ -92,6 +92,14 @@ pub(crate) struct Turn {
     pub(crate) blocked: Option<String>,
 }
 
+/// A memory that is about to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Forgetting {
+    pub(crate) id: String,
+    /// There once the preview is answered: only then can the person confirm.
+    pub(crate) token: Option<String>,
+}
+
 /// The receipts screen.
 #[derive(Debug, Default)]
 pub(crate) struct Receipts {
@@ -141,6 +149,10 @@ pub struct State {
     pub(crate) ask_cursor: usize,
     pub(crate) recall_cursor: usize,
     pub(crate) recall_open: bool,
+    pub(crate) wishes: Wishes,
+    pub(crate) forgetting: Option<Forgetting>,
+    /// Ids of memories that were forgotten on this screen.
+    pub(crate) forgotten: Vec<String>,
     pub(crate) files_cursor: usize,
     pub(crate) help_cursor: usize,
     pub(crate) receipts: Receipts,
@@ -174,6 +186,9 @@ impl State {
             ask_cursor: 0,
             recall_cursor: 0,
             recall_open: false,
+            wishes: Wishes::default(),
+            forgetting: None,
+            forgotten: Vec::new(),
             files_cursor: 0,
             help_cursor: 0,
             receipts: Receipts::default(),

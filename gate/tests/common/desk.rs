@@ -164,7 +164,12 @@ pub fn empty(planned: &Planned, items: &[Item]) -> Outcome {
         provider_id: planned.provider.id.clone(),
         query_digest: planned.query.query_digest,
         latency_ms: 1,
-        result: Ok(Answer { items: items.to_vec(), screened_out: Vec::new(), rejected: 0 }),
+        result: Ok(Answer {
+            items: items.to_vec(),
+            screened_out: Vec::new(),
+            rejected: 0,
+            left_out: Vec::new(),
+        }),
     }
 }
 
@@ -176,6 +181,7 @@ pub fn item(name: &str, claim: &str) -> Item {
         source: id("ledger"),
         validity: Validity::Current,
         confidence: 0.5,
+        about: String::new(),
         why_loaded: "matches: tabs".into(),
     }
 }

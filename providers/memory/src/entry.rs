@@ -3,6 +3,8 @@
 use std::fmt;
 
 use agentspine_gate::Id;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use crate::ledger::{Ledger, StoreError, count};
@@ -74,7 +76,26 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// The day it was made, such as `2026-11-30`, in UTC, so that every machine writes the same.
+    pub fn day(&self) -> String {
+        let at = Timestamp::from_millisecond(self.created_at_ms).unwrap_or_default();
+        TimeZone::UTC.to_datetime(at).date().to_string()
+    }
+}
+
 impl Ledger {
+    /// One applied memory of exactly this scope.
+    pub fn record(&self, scope: &MemoryScope, id: &Id) -> Result<Option<Entry>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM memory_record r JOIN memory_scope s ON s.no = r.scope_no
+             WHERE r.memory_id = ? AND s.digest = ? AND r.state = 'applied'"
+        );
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![id.as_str(), scope.digest().to_hex()])?;
+        rows.next()?.map(Entry::read).transpose()
+    }
+
     /// The applied memories of exactly this scope, oldest first, at most `limit` and [`RECORDS_MAX`]: for an export.
     ///
     /// The next page begins after the last id of this one; an `after` that is no memory of this scope, not even a

@@ -3,33 +3,38 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agentspine_gate::recall::{
-    Answer, CLAIM_BYTES_MAX, Item, Planned, ProviderFailure, Query, Validity, WHY_BYTES_MAX,
+    Answer, CLAIM_BYTES_MAX, Item, LeftOut, Planned, ProviderFailure, Query, Validity, WHY_BYTES_MAX,
 };
 use agentspine_gate::{Detail, Id};
-use agentspine_memory::{Ledger, MemoryScope, Recalled, StoreError};
+use agentspine_memory::{Ledger, LeftOut as Other, MemoryScope, Recalled, StoreError};
 
 use crate::run::{Answered, Asking, Recall, Retrieval, Stop};
+use crate::wishes::Wished;
 
 /// Most items of one answer. The gate cuts them to its budget; a few more let it fill the place of a duplicate.
 const ITEMS_MAX: usize = 8;
 
 /// The embedded provider.
-pub struct LedgerV1(Option<Arc<Mutex<Ledger>>>, Recall);
+pub struct LedgerV1 {
+    ledger: Option<Arc<Mutex<Ledger>>>,
+    recall: Recall,
+    wished: Wished,
+}
 
 impl LedgerV1 {
     /// Over a ledger; `None` where it could not be opened, then every question fails.
-    pub fn new(ledger: Option<Arc<Mutex<Ledger>>>, recall: Recall) -> Self {
-        Self(ledger, recall)
+    pub fn new(ledger: Option<Arc<Mutex<Ledger>>>, recall: Recall, wished: Wished) -> Self {
+        Self { ledger, recall, wished }
     }
 }
 
 impl Retrieval for LedgerV1 {
     fn ask(&self, planned: Planned, stop: Stop) -> Asking {
-        let (ledger, recall) = (self.0.clone(), self.1);
+        let (ledger, recall, wished) = (self.ledger.clone(), self.recall, self.wished.clone());
         Box::pin(async move {
             match ledger {
                 _ if recall == Recall::Off => off(&planned),
-                Some(ledger) => within(ledger, planned, stop).await,
+                Some(ledger) => within(ledger, planned, wished, stop).await,
                 None => Err(failure(Detail::Missing, "The memory ledger could not be opened.")),
             }
         })
@@ -43,11 +48,11 @@ fn off(planned: &Planned) -> Answered {
             "Recall is switched off in the table [memory] of config.toml, but the policy requires it.";
         return Err(failure(Detail::NotInvoked, message));
     }
-    Ok(Answer { items: Vec::new(), screened_out: Vec::new(), rejected: 0 })
+    Ok(Answer { items: Vec::new(), screened_out: Vec::new(), rejected: 0, left_out: Vec::new() })
 }
 
 /// The blocking thread may outlive the deadline by the time of one statement; the interrupt keeps that short.
-async fn within(ledger: Arc<Mutex<Ledger>>, planned: Planned, mut stop: Stop) -> Answered {
+async fn within(ledger: Arc<Mutex<Ledger>>, planned: Planned, wished: Wished, mut stop: Stop) -> Answered {
     let deadline = planned.deadline_ms;
     let (sender, interrupter) = tokio::sync::oneshot::channel();
     let mut reading = tokio::task::spawn_blocking(move || {
@@ -55,7 +60,7 @@ async fn within(ledger: Arc<Mutex<Ledger>>, planned: Planned, mut stop: Stop) ->
         if sender.send(ledger.interrupter()).is_err() {
             return Err(failure(Detail::Timeout, "The memory ledger was busy."));
         }
-        answer(&ledger, &planned)
+        answer(&ledger, &planned, &wished)
     });
     let stopped = tokio::select! {
         done = &mut reading => return done.unwrap_or_else(|_| Err(failure(Detail::Malformed, "The memory ledger broke."))),
@@ -71,10 +76,30 @@ async fn within(ledger: Arc<Mutex<Ledger>>, planned: Planned, mut stop: Stop) ->
     Err(stopped)
 }
 
-fn answer(ledger: &Ledger, planned: &Planned) -> Answered {
-    let recalled = ledger.recall(&scope(&planned.query), &planned.prompt, ITEMS_MAX).map_err(store)?;
-    let items = recalled.into_iter().map(item).collect::<Result<Vec<_>, _>>()?;
-    Ok(Answer { items, screened_out: Vec::new(), rejected: 0 })
+fn answer(ledger: &Ledger, planned: &Planned, wished: &Wished) -> Answered {
+    let scope = scope(&planned.query);
+    // A few more than are wanted, because what the person left out takes no place.
+    let limit = ITEMS_MAX + wished.left_out.len();
+    let found = ledger.recall_with_rest(&scope, &planned.prompt, limit).map_err(store)?;
+    let mut all = pinned(ledger, &scope, wished)?;
+    let others = found.recalled.into_iter().filter(|found| !wished.pinned.contains(&found.entry.memory_id));
+    all.extend(others);
+    let items = all.into_iter().map(item).collect::<Result<Vec<_>, _>>()?;
+    let left_out = found.left_out.into_iter().filter(|other| !wished.pinned.contains(&other.memory_id));
+    let left_out = left_out.map(|other| rest(ledger, &scope, &other)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Answer { items, screened_out: Vec::new(), rejected: 0, left_out })
+}
+
+/// Memories the person pinned, in the order they did; one that was forgotten meanwhile is gone.
+fn pinned(ledger: &Ledger, scope: &MemoryScope, wished: &Wished) -> Result<Vec<Recalled>, ProviderFailure> {
+    let found = wished.pinned.iter().map(|id| ledger.record(scope, id).map_err(store));
+    let entries = found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
+    Ok(entries.map(|entry| Recalled { entry, confidence: 1.0, why: "you pinned it".to_owned() }).collect())
+}
+
+fn rest(ledger: &Ledger, scope: &MemoryScope, other: &Other) -> Result<LeftOut, ProviderFailure> {
+    let title = ledger.record(scope, &other.memory_id).map_err(store)?.map(|entry| entry.title);
+    Ok(LeftOut { id: other.memory_id.clone(), title: title.unwrap_or_default(), why: other.why.to_string() })
 }
 
 fn scope(query: &Query) -> MemoryScope {
@@ -92,10 +117,12 @@ fn item(recalled: Recalled) -> Result<Item, ProviderFailure> {
         .map_err(|_| failure(Detail::Malformed, "The memory ledger holds a value it cannot hold."))?;
     let claim = cut(format!("{}: {}", entry.title.trim(), entry.summary.trim()), CLAIM_BYTES_MAX);
     let why_loaded = cut(recalled.why, WHY_BYTES_MAX);
+    let about = [entry.kind.as_str(), entry.trust.as_str(), &entry.day()].join(", ");
     Ok(Item {
         id: entry.memory_id,
         revision,
         claim,
+        about,
         source: entry.source,
         validity: Validity::Current,
         confidence: recalled.confidence,

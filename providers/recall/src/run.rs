@@ -15,6 +15,7 @@ use agentspine_memory::Ledger;
 use crate::cancel::Cancelled;
 use crate::command::Commands;
 use crate::ledger::LedgerV1;
+use crate::wishes::{Wished, Wishes};
 
 /// What a provider comes to.
 pub type Answered = Result<Answer, ProviderFailure>;
@@ -55,12 +56,14 @@ pub struct Providers {
     pub recall: Recall,
     /// How commands are run.
     pub commands: Commands,
+    /// What the person pinned or left out; nobody's where there is no screen.
+    pub wishes: Wishes,
 }
 
 impl Providers {
     fn door(&self, adapter: Adapter) -> Box<dyn Retrieval> {
         match adapter {
-            Adapter::LedgerV1 => Box::new(LedgerV1::new(self.ledger.clone(), self.recall)),
+            Adapter::LedgerV1 => Box::new(LedgerV1::new(self.ledger.clone(), self.recall, self.wishes.now())),
             Adapter::MnemoCommandV1 | Adapter::MnemoCommandV2 => Box::new(self.commands.clone()),
         }
     }
@@ -98,9 +101,13 @@ fn timed(
     let started = Instant::now();
     let stop = Stop { at: started + Duration::from_millis(planned.deadline_ms), cancelled };
     let (provider_id, query_digest) = (planned.provider.id.clone(), planned.query.query_digest);
+    let wished = if planned.provider.required { Wished::default() } else { providers.wishes.now() };
     let asking = providers.door(planned.provider.adapter).ask(planned, stop);
     async move {
-        let result = asking.await;
+        let mut result = asking.await;
+        if let Ok(answer) = &mut result {
+            wished.apply(answer);
+        }
         let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Outcome { provider_id, query_digest, latency_ms, result }
     }

@@ -1,8 +1,8 @@
 //! News of the turn.
 
 use crate::data::{
-    Blocked, CallKind, Candidate, InstructionRow, Instructions, Level, ModelError, Preflight, ProviderRow,
-    Recall, RecallItem, ReceiptDetail, ReceiptRow, Verdict,
+    Blocked, CallKind, Candidate, InstructionRow, Instructions, LeftOut, Level, ModelError, Preflight,
+    ProviderRow, Recall, RecallItem, ReceiptDetail, ReceiptRow, Verdict,
 };
 use crate::event::{AppEvent, Effect};
 use crate::state::{Ask, Focus, Phase, Screen, State, Turn};
@@ -18,6 +18,8 @@ pub(super) fn take(state: &mut State, news: AppEvent) -> Vec<Effect> {
         AppEvent::PreflightStep { done, total, ms } => step(state, done, total, ms),
         AppEvent::Preflight(p) => preflight(state, p),
         AppEvent::Recall(r) => recall(state, r),
+        AppEvent::ForgetPreviewed { id, token } => previewed(state, &scrub_line(&id), token),
+        AppEvent::Forgotten { id, ok, line } => forgotten(state, &scrub_line(&id), ok, &line),
         AppEvent::Instructions(i) => state.instructions = Some(clean_instructions(i)),
         AppEvent::Receipt(row) => receipt(state, row),
         AppEvent::Delta(text) => delta(state, &text),
@@ -100,6 +102,10 @@ fn preflight(state: &mut State, mut p: Preflight) {
     {
         turn.preflight = Some(p.clone());
     }
+    if p.kind == CallKind::Turn {
+        // They were for this turn; a blocked one keeps them for its next try.
+        state.wishes.left_out.clear();
+    }
     if state.phase != Phase::Stopping {
         state.phase = Phase::Calling { ms: 0 };
     }
@@ -120,15 +126,36 @@ fn recall(state: &mut State, mut r: Recall) {
         *reason = reason.as_deref().map(scrub_line);
     }
     for item in &mut r.items {
-        let RecallItem { id, provider, source, why, text, .. } = item;
-        for field in [id, provider, source, why] {
+        let RecallItem { id, provider, source, why, provenance, text, .. } = item;
+        for field in [id, provider, source, why, provenance] {
             *field = scrub_line(field);
         }
         *text = scrub(text);
     }
+    for LeftOut { id, title, why, .. } in &mut r.left_out {
+        for field in [id, title, why] {
+            *field = scrub_line(field);
+        }
+    }
     if let Some(turn) = turn_mut(state, r.turn) {
         turn.recall = Some(r);
     }
+}
+
+fn previewed(state: &mut State, id: &str, token: String) {
+    // Another key in between took the wish back.
+    if let Some(forgetting) = state.forgetting.as_mut().filter(|forgetting| forgetting.id == id) {
+        forgetting.token = Some(token);
+    }
+}
+
+fn forgotten(state: &mut State, id: &str, ok: bool, line: &str) {
+    state.forgetting = None;
+    if ok {
+        state.wishes.pinned.retain(|pinned| pinned != id);
+        state.forgotten.push(id.to_owned());
+    }
+    state.hint = Some(scrub_line(line));
 }
 
 fn clean_instructions(mut i: Instructions) -> Instructions {

@@ -3,9 +3,9 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::chat;
-use crate::data::InstructionHost;
+use crate::data::{InstructionHost, RecallItem, Wishes};
 use crate::event::Effect;
-use crate::state::{Ask, Focus, Screen, State};
+use crate::state::{Ask, Focus, Forgetting, Screen, State};
 use crate::view::help::KEYS;
 use crate::view::receipts::detail_lines;
 
@@ -97,10 +97,18 @@ pub(super) fn step(cursor: &mut usize, count: usize, page: usize, key: KeyEvent)
 
 /// The recall of the shown turn, in the side pane or on the whole screen.
 pub(super) fn recall(state: &mut State, key: KeyEvent) -> Vec<Effect> {
-    let items =
-        state.shown_turn().and_then(|t| t.recall.as_ref()).map(|r| r.items.as_slice()).unwrap_or_default();
-    let count = items.len();
-    let text = items.get(state.recall_cursor).map(|i| i.text.clone()).unwrap_or_default();
+    if let Some(forgetting) = state.forgetting.take() {
+        // The second step: only `y` forgets, every other key keeps the memory.
+        return match (key.code, forgetting.token) {
+            (KeyCode::Char('y'), Some(token)) => {
+                state.hint = Some("forgetting…".to_owned());
+                vec![Effect::ConfirmForget { id: forgetting.id, token }]
+            }
+            _ => hinted(state, "kept: nothing was forgotten"),
+        };
+    }
+    let (count, chosen) = chosen(state);
+    let text = chosen.as_ref().map(|chosen| chosen.text.clone()).unwrap_or_default();
     let mut cursor = state.recall_cursor;
     if list(&mut cursor, count, key) {
         state.recall_cursor = cursor;
@@ -109,10 +117,75 @@ pub(super) fn recall(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     match key.code {
         KeyCode::Enter => state.recall_open = !state.recall_open,
         KeyCode::Char('y') => return chat::copy(state, text, "recalled text"),
+        KeyCode::Char(wish @ ('p' | 'x' | 'f')) => return wished(state, wish, chosen),
         _ if state.screen == Screen::Chat => chat::leave(state, key),
         KeyCode::Esc | KeyCode::Char('q') => state.screen = Screen::Chat,
         _ => {}
     }
+    Vec::new()
+}
+
+/// What the cursor is on: a recalled entry, or below those one that came close.
+struct Chosen {
+    id: String,
+    text: String,
+    forgettable: bool,
+    required: bool,
+}
+
+/// How many entries there are, and the chosen one.
+fn chosen(state: &State) -> (usize, Option<Chosen>) {
+    let Some(recall) = state.shown_turn().and_then(|turn| turn.recall.as_ref()) else { return (0, None) };
+    let required = |item: &RecallItem| {
+        recall.providers.iter().any(|provider| provider.id == item.provider && provider.required)
+    };
+    let items = recall.items.iter().map(|item| Chosen {
+        id: item.id.clone(),
+        text: item.text.clone(),
+        forgettable: item.forgettable,
+        required: required(item),
+    });
+    let close = recall.left_out.iter().map(|other| Chosen {
+        id: other.id.clone(),
+        text: other.title.clone(),
+        forgettable: other.forgettable,
+        required: false,
+    });
+    (recall.items.len() + recall.left_out.len(), items.chain(close).nth(state.recall_cursor))
+}
+
+/// Pin, leave out of the next turn, or the first step of forgetting.
+fn wished(state: &mut State, wish: char, item: Option<Chosen>) -> Vec<Effect> {
+    let Some(item) = item else { return hinted(state, "nothing is chosen: no entry was recalled") };
+    if state.forgotten.contains(&item.id) {
+        return hinted(state, "this memory is already forgotten");
+    }
+    match wish {
+        'f' if item.forgettable => {
+            state.forgetting = Some(Forgetting { id: item.id.clone(), token: None });
+            vec![Effect::PreviewForget(item.id)]
+        }
+        'f' => hinted(state, "this entry is not in the memory ledger: forget it where its provider keeps it"),
+        'p' if !item.forgettable => hinted(state, "only memories of the ledger can be pinned"),
+        'x' if item.required => {
+            hinted(state, "the policy requires this provider: what it gives is not left out")
+        }
+        _ => {
+            let Wishes { pinned, left_out } = &mut state.wishes;
+            let (to, other) = if wish == 'p' { (pinned, left_out) } else { (left_out, pinned) };
+            other.retain(|id| *id != item.id);
+            if to.contains(&item.id) {
+                to.retain(|id| *id != item.id);
+            } else {
+                to.push(item.id);
+            }
+            vec![Effect::Wish(state.wishes.clone())]
+        }
+    }
+}
+
+fn hinted(state: &mut State, text: &str) -> Vec<Effect> {
+    state.hint = Some(text.to_owned());
     Vec::new()
 }
 

@@ -32,7 +32,7 @@ pub(crate) const KEYS: [(&str, &str); 20] = [
     ("F3  /receipts", "receipts: list, every bound field, verify"),
     ("F4  /files", "instruction files and proposed rules (c confirms)"),
     ("transcript", "↑↓ an earlier turn, Enter its recall, y copy answer"),
-    ("recall", "↑↓ entry, Enter whole text, y copy"),
+    ("recall", "↑↓ entry, Enter whole text, p pin, x leave out next turn, f forget, y copy"),
     ("not sent", "r again, e edit, d detail, Esc back to the text"),
     ("Ctrl+L Ctrl+Z", "draw again; suspend"),
     ("/compact /fork", "summarise to make room; go on in a copy"),

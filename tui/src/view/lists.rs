@@ -60,7 +60,7 @@ pub(super) fn recall(state: &State, area: Rect, buffer: &mut Buffer) {
     let theme = state.theme();
     let turn = state.shown_turn();
     let head = turn.map_or_else(|| "Recall".to_owned(), |t| format!("Recall · turn {}", t.number));
-    let foot = "↑↓ entry · Enter whole text · y copy · Esc back";
+    let foot = "↑↓ entry · Enter whole · p pin · x not next turn · f forget · y copy · Esc back";
     let body = frame(state, (&head, "what this turn was given, and why"), foot, area, buffer);
     let columns = usize::from(body.width);
     let Some(recall) = turn.and_then(|t| t.recall.as_ref()) else {

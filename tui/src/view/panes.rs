@@ -8,7 +8,7 @@ use super::bar::{Item, bar, item, items};
 use super::layout::Layout;
 use super::{draw_lines, window_of};
 use crate::data::{
-    InstructionRow, Instructions, Level, ProviderRow, ProviderStatus, Recall, RecallItem, ReceiptRow,
+    InstructionRow, Instructions, LeftOut, Level, ProviderRow, ProviderStatus, Recall, RecallItem, ReceiptRow,
 };
 use crate::state::{Focus, State, Turn};
 use crate::text::wrap::{Indent, wrap_plain};
@@ -96,6 +96,15 @@ fn recall(state: &State, columns: usize, rows: usize) -> Vec<Line<'static>> {
     lines
 }
 
+/// What is asked about the chosen entry before it is forgotten: only once the preview is there can it be answered.
+fn question(state: &State, id: &str, here: bool) -> Option<&'static str> {
+    let forgetting = state.forgetting.as_ref().filter(|forgetting| here && forgetting.id == id)?;
+    Some(if forgetting.token.is_some() { FORGET } else { "looking up what would be forgotten…" })
+}
+
+/// The second step of forgetting.
+const FORGET: &str = "Forget this memory for good? y forgets it, any other key keeps it. Transcripts, exports and backups are not reached.";
+
 pub(super) fn no_recall(turn: Option<&Turn>) -> &'static str {
     match turn {
         None => "nothing yet",
@@ -150,18 +159,57 @@ pub(super) fn recall_items(
         if here {
             cursor = lines.len();
         }
-        lines.extend(recall_item(item, here, here && state.recall_open, columns, theme));
+        lines.extend(recall_item(state, item, here, columns));
     }
-    if r.left_out > 0 {
-        lines.push(Line::from(
-            theme.span(Tone::Dim, format!("  {} left out by rank, budget or screen", r.left_out)),
-        ));
+    if !r.left_out.is_empty() {
+        let head = format!("  Left out ({})", r.left_out.len());
+        lines.extend([Line::default(), Line::from(theme.span(Tone::Dim, head))]);
+    }
+    for (n, other) in (r.items.len()..).zip(&r.left_out) {
+        let here = focused && n == state.recall_cursor;
+        if here {
+            cursor = lines.len();
+        }
+        lines.extend(left_out(state, other, here, columns));
     }
     (lines, cursor)
 }
 
-fn recall_item(i: &RecallItem, here: bool, open: bool, columns: usize, theme: Theme) -> Vec<Line<'static>> {
-    let right = format!("{} tok  {}", i.tokens, i.provider);
+/// What came close, with the reason why it is not in the briefing.
+fn left_out(state: &State, other: &LeftOut, here: bool, columns: usize) -> Vec<Line<'static>> {
+    let theme = state.theme();
+    let LeftOut { id, title, why, .. } = other;
+    let name = if title.is_empty() { id } else { title };
+    let said = wish(state, id).map(|wish| format!("{wish} · ")).unwrap_or_default();
+    let mark = theme.span(Tone::Accent, if here { "▸ " } else { "  " });
+    let text = fit(&format!("· {said}{name}: {why}"), columns.saturating_sub(2)).into_owned();
+    let mut lines =
+        vec![Line::from(vec![mark, theme.span(if here { Tone::Plain } else { Tone::Dim }, text)])];
+    if let Some(question) = question(state, id, here) {
+        lines.extend(wrap_plain(question, theme.style(Tone::Bad), columns, &Indent::plain("      ")));
+    }
+    lines
+}
+
+/// What the person said about an entry, or that it was forgotten.
+fn wish(state: &State, id: &str) -> Option<&'static str> {
+    let has = |ids: &[String]| ids.iter().any(|other| other == id);
+    if has(&state.forgotten) {
+        Some("forgotten")
+    } else if has(&state.wishes.pinned) {
+        Some("pinned")
+    } else {
+        has(&state.wishes.left_out).then_some("not next turn")
+    }
+}
+
+fn recall_item(state: &State, i: &RecallItem, here: bool, columns: usize) -> Vec<Line<'static>> {
+    let theme = state.theme();
+    let wish = wish(state, &i.id);
+    let right = match wish {
+        Some(wish) => format!("{} tok  {} · {wish}", i.tokens, i.provider),
+        None => format!("{} tok  {}", i.tokens, i.provider),
+    };
     let mark = if here { "▸ " } else { "  " };
     let room = columns.saturating_sub(width(&right) + 7);
     let head = vec![
@@ -173,9 +221,15 @@ fn recall_item(i: &RecallItem, here: bool, open: bool, columns: usize, theme: Th
     let mut lines = vec![Line::from(head)];
     let hang =
         |tone: Tone, text: &str| wrap_plain(text, theme.style(tone), columns, &Indent::plain("      "));
-    if open {
+    if let Some(question) = question(state, &i.id, here) {
+        lines.extend(hang(Tone::Bad, question));
+    }
+    if here && state.recall_open {
         lines.extend(hang(Tone::Plain, &i.text));
         lines.extend(hang(Tone::Dim, &format!("why: {}", i.why)));
+        if !i.provenance.is_empty() {
+            lines.extend(hang(Tone::Dim, &format!("from: {}", i.provenance)));
+        }
         lines.extend(hang(Tone::Dim, &format!("id: {}", i.id)));
         return lines;
     }

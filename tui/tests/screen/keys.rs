@@ -1,8 +1,8 @@
 //! Key chains, pastes, the blocked turn, the receipts screen.
 
 use agentspine_tui::{
-    AppEvent, Effect, Event, InstructionHost, Level, ModelError, State, Theme, Usage, needs_tick, tick_ms,
-    update,
+    AppEvent, Effect, Event, InstructionHost, Level, ModelError, State, Theme, Usage, Wishes, needs_tick,
+    tick_ms, update,
 };
 use crossterm::event::{Event as Input, KeyCode, KeyModifiers};
 
@@ -441,4 +441,60 @@ fn a_session_is_chosen_by_its_number_or_by_moving() {
     let mut s = script("sessions", (80, 24), Theme::default());
     key(&mut s, KeyCode::Char('2'));
     assert_eq!(key(&mut s, KeyCode::Enter), [Effect::ChooseSession(1)]);
+}
+
+const WIDE: (u16, u16) = (120, 36);
+
+/// A screen whose recall pane has the keys.
+fn recalled() -> State {
+    let mut s = new(WIDE, Theme::default());
+    answered(&mut s, 1);
+    key(&mut s, KeyCode::Tab);
+    key(&mut s, KeyCode::Tab);
+    s
+}
+
+#[test]
+fn an_entry_is_pinned_or_left_out_once_and_the_wish_goes_to_the_host_whole() {
+    let mut s = recalled();
+    let wish = |pinned: &[&str], left_out: &[&str]| {
+        let all = |ids: &[&str]| ids.iter().map(ToString::to_string).collect();
+        vec![Effect::Wish(Wishes { pinned: all(pinned), left_out: all(left_out) })]
+    };
+    assert_eq!(key(&mut s, KeyCode::Char('p')), wish(&["mem:1"], &[]));
+    assert!(picture(&s, WIDE).contains("pinned"));
+    assert_eq!(key(&mut s, KeyCode::Char('x')), wish(&[], &["mem:1"]), "one or the other");
+    assert!(picture(&s, WIDE).contains("not next turn"));
+    assert_eq!(key(&mut s, KeyCode::Char('x')), wish(&[], &[]));
+    key(&mut s, KeyCode::Char('x'));
+    app(&mut s, vec![AppEvent::Preflight(preflight(2))]);
+    assert!(!picture(&s, WIDE).contains("not next turn"), "it was for one turn");
+}
+
+#[test]
+fn forgetting_takes_two_steps_and_any_other_key_keeps_the_memory() {
+    let mut s = recalled();
+    assert_eq!(key(&mut s, KeyCode::Char('f')), [Effect::PreviewForget("mem:1".into())]);
+    assert!(!picture(&s, WIDE).contains("for good?"), "not before there is a preview");
+    assert_eq!(key(&mut s, KeyCode::Char('y')), [], "not before the preview is there");
+    key(&mut s, KeyCode::Char('f'));
+    app(&mut s, vec![AppEvent::ForgetPreviewed { id: "mem:1".into(), token: "t1".into() }]);
+    assert_eq!(key(&mut s, KeyCode::Esc), []);
+    assert!(!picture(&s, WIDE).contains("Forget this memory"));
+    key(&mut s, KeyCode::Char('f'));
+    app(&mut s, vec![AppEvent::ForgetPreviewed { id: "mem:1".into(), token: "t2".into() }]);
+    let confirm = Effect::ConfirmForget { id: "mem:1".into(), token: "t2".into() };
+    assert_eq!(key(&mut s, KeyCode::Char('y')), [confirm]);
+    app(&mut s, vec![AppEvent::Forgotten { id: "mem:1".into(), ok: true, line: "forgotten".into() }]);
+    assert!(picture(&s, WIDE).contains("forgotten"));
+    assert_eq!(key(&mut s, KeyCode::Char('f')), [], "there is nothing left to forget");
+}
+
+#[test]
+fn an_opened_entry_says_where_it_comes_from_and_the_list_what_came_close() {
+    let mut s = recalled();
+    key(&mut s, KeyCode::Enter);
+    let shown = picture(&s, WIDE);
+    assert!(shown.contains("from: decision · explicit"), "{shown}");
+    assert!(shown.contains("Left out (2)") && shown.contains("Key rotation: covers too"), "{shown}");
 }

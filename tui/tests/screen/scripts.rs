@@ -1,7 +1,7 @@
 //! Scripted states: what the snapshots and the example show.
 
 use agentspine_tui::{
-    AppEvent, Blocked, CallKind, Candidate, Event, InstructionRow, Instructions, Level, ModelError,
+    AppEvent, Blocked, CallKind, Candidate, Event, InstructionRow, Instructions, LeftOut, Level, ModelError,
     Preflight, ProviderRow, ProviderStatus, Recall, RecallItem, ReceiptDetail, ReceiptRow, ReceiptState,
     Setup, State, Theme, Usage, Verdict, update,
 };
@@ -103,6 +103,12 @@ pub(crate) fn recall(turn: u64) -> Recall {
         source: source.into(),
         why: why.into(),
         text: text.into(),
+        provenance: if provider == "ledger" {
+            "decision · explicit · 2026-11-30 · cli".into()
+        } else {
+            String::new()
+        },
+        forgettable: provider == "ledger",
         tokens,
     };
     Recall {
@@ -141,7 +147,20 @@ pub(crate) fn recall(turn: u64) -> Recall {
         ],
         tokens: 88,
         budget_tokens: 2000,
-        left_out: 2,
+        left_out: vec![
+            LeftOut {
+                id: "memory:4".into(),
+                title: "Key rotation".into(),
+                why: "covers too little of the prompt".into(),
+                forgettable: true,
+            },
+            LeftOut {
+                id: "note:9".into(),
+                title: String::new(),
+                why: "no room in the recall budget".into(),
+                forgettable: false,
+            },
+        ],
     }
 }
 
@@ -217,7 +236,7 @@ fn blocked(state: &mut State) {
     let mut failed = recall(2);
     failed.items.clear();
     failed.tokens = 0;
-    failed.left_out = 0;
+    failed.left_out = Vec::new();
     failed.providers = vec![
         provider("ledger", ProviderStatus::Loaded, 3, 9, None),
         ProviderRow {

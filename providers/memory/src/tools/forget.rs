@@ -9,6 +9,7 @@ use super::arguments::{ForgetConfirm, ForgetPreview, Match};
 use super::previews::{self, Token};
 use super::scan;
 use super::{CANDIDATES_MAX, NOT_REACHED, NOTE, ToolAnswer, ToolError, Tools, without_secrets};
+use crate::authorize::Capability;
 use crate::entry::Entry;
 use crate::forget::Forgotten;
 use crate::words::{self, Word};
@@ -37,6 +38,17 @@ impl Tools<'_> {
             value,
             format!("{} of {} listed; nothing forgotten", ids.len(), matching.matched),
         ))
+    }
+
+    /// A preview of exactly one memory, for a person who has it before their eyes: the token, or why there is none.
+    pub fn preview_one(&mut self, id: &Id) -> Result<String, String> {
+        self.caller.grants.check(Capability::Delete).map_err(|error| error.to_string())?;
+        let here = self.ledger.record(&self.caller.scope, id).map_err(|error| error.to_string())?;
+        if here.is_none() {
+            return Err("this memory is no longer here".to_owned());
+        }
+        let token = self.keep_preview(std::slice::from_ref(id)).map_err(|error| error.to_string())?;
+        token.map(|token| token.as_str().to_owned()).ok_or_else(|| "nothing to forget".to_owned())
     }
 
     /// A preview without candidates has no token: there is nothing to confirm.

@@ -88,6 +88,7 @@ pub fn providers(scratch: &Path, hold: Hold) -> Providers {
     Providers {
         ledger: None,
         recall: agentspine_recall::Recall::On,
+        wishes: agentspine_recall::Wishes::default(),
         commands: Commands {
             supervisor: Supervisor { exe: env!("CARGO_BIN_EXE_agentspine-supervise").into(), args_prefix },
             path: "/usr/bin:/bin".into(),
