@@ -22,7 +22,7 @@ mod sessions;
 mod state;
 mod status;
 mod supervise;
-mod table;
+pub(crate) mod table;
 mod watch;
 
 use std::ffi::OsString;

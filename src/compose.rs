@@ -12,6 +12,7 @@ use agentspine_memory::{Actor, Capability, Grants, Ledger};
 use agentspine_model::{HttpConfig, ModelClient, Url};
 use agentspine_recall::{Commands, Providers, Recall, Supervisor};
 
+use crate::chat::intake::{Intake, Permission};
 use crate::config::{Config, Secret};
 use crate::conversations::Conversations;
 use crate::desk::{self, Desk, Drawer};
@@ -54,11 +55,15 @@ impl Opening {
         let dir = StateDir::open(state, project.as_deref())?;
         // A ledger that cannot be opened fails its provider, which is optional unless the policy says otherwise.
         let ledger = Ledger::open(&dir.memory_db()).ok().map(|ledger| Arc::new(Mutex::new(ledger)));
+        // A summary is the model's words: who may not let it write, does not let it write this way either.
+        let permission =
+            if memory.allows(Capability::SemanticWrite) { Permission::Granted } else { Permission::Denied };
+        let intake = Intake { store: dir.conversations_db(), ledger: ledger.clone(), permission };
         let desk = Desk::start(move || drawer(dir, seams)).map_err(|error| {
             Failure::other(format!("No thread for the gate: {error}"), "Check the process limits: ulimit -u")
         })?;
         let recall = if memory.allows(Capability::Recall) { Recall::On } else { Recall::Off };
-        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, recall, commands }, memory }))
+        Ok(Arc::new(Rooms { desk, providers: Providers { ledger, recall, commands }, memory, intake }))
     }
 }
 

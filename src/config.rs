@@ -4,6 +4,7 @@
 //! files are mandatory come from the file or from flags alone. Nothing is read from the working directory: no `.env`, no
 //! project settings, so a cloned repository configures nothing.
 
+mod compaction;
 mod file;
 mod memory;
 mod paths;
@@ -20,6 +21,7 @@ use agentspine_gate::Id;
 use agentspine_gate::instructions::HostHomes;
 use agentspine_gate::turn::{Identity, InstructionHost};
 
+pub(crate) use compaction::CompactionSettings;
 pub(crate) use memory::MemorySettings;
 pub(crate) use proxy::ProxySettings;
 pub(crate) use secret::Secret;
@@ -135,6 +137,8 @@ pub(crate) struct Config {
     pub http: Http,
     /// The proxy: where it listens, where it sends on to.
     pub proxy: ProxySettings,
+    /// When a chat makes room by itself.
+    pub compaction: CompactionSettings,
     /// Who may do what with memories.
     pub memory: MemorySettings,
     /// Terminal.
@@ -156,6 +160,7 @@ impl Config {
         let path = paths::config_file(&environment, &home);
         let file = file::read(&path)?;
         let proxy = ProxySettings::of(file.proxy, file.http.allow_plain, &path)?;
+        let compaction = CompactionSettings::of(&file.compaction, &path)?;
         Ok(Self {
             identity: identity(flags, file.identity)?,
             instruction_host: flags.instruction_host.or(file.instruction_host),
@@ -175,6 +180,7 @@ impl Config {
                 allow_plain: file.http.allow_plain,
             },
             proxy,
+            compaction,
             memory: MemorySettings::of(file.memory),
             ui: ui(flags, &environment, file.ui.ascii),
             state_dir: paths::state_dir(&environment, &home)?,

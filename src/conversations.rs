@@ -7,11 +7,15 @@
 mod claim;
 mod error;
 mod event;
+mod fork;
 mod look;
+mod redact;
 mod rows;
 mod schema;
+mod summaries;
 #[cfg(test)]
 mod tests;
+mod title;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -27,7 +31,11 @@ use serde::Serialize;
 pub(crate) use claim::Claim;
 pub(crate) use error::ConversationsError;
 pub(crate) use event::{Event, EventKind, NewEvent};
+pub(crate) use fork::Fork;
 pub(crate) use look::Look;
+pub(crate) use redact::LogFile;
+pub(crate) use summaries::{Pending, Range};
+pub(crate) use title::title_of;
 
 /// Largest event body, bytes of JSON.
 pub(crate) const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -83,8 +91,17 @@ pub(crate) struct Session {
     pub host: Host,
     /// Whose instruction files.
     pub instruction_host: InstructionHost,
-    /// Title, if one was given.
+    /// Title: the first words of the first prompt, or what the person gave.
     pub title: Option<String>,
+    /// The session it was forked from. That one may be gone.
+    pub parent: Option<Id>,
+    /// How many of its first events are its parent's.
+    pub seed_length: u64,
+    /// The session whose id its places begin with, where that is not its own.
+    #[serde(skip)]
+    pub root: Option<Id>,
+    /// Wall clock of its redaction, milliseconds.
+    pub redacted_at: Option<i64>,
 }
 
 /// Whether the use of a session's spans may have to be written down.
@@ -358,7 +375,8 @@ impl Conversations {
     /// The project's most recently used chat with at least one event.
     pub(crate) fn last_session(&self, project: &Id) -> Result<Option<Session>> {
         let sql = format!(
-            "{} WHERE project_id = ?1 AND host = 'agentspine' AND events > 0 ORDER BY last_at DESC, id LIMIT 1",
+            "{} WHERE project_id = ?1 AND host = 'agentspine' AND events > 0 \
+             AND redacted_at IS NULL ORDER BY last_at DESC, id LIMIT 1",
             rows::SESSIONS
         );
         let mut statement = self.0.prepare_cached(&sql)?;
@@ -423,8 +441,9 @@ impl Conversations {
         Ok(done)
     }
 
-    /// Deleted text also leaves the write-ahead log.
-    fn forget_freed_pages(&self) -> Result<()> {
-        Ok(self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    /// Deleted text also leaves the write-ahead log, unless another process is reading it just now.
+    fn forget_freed_pages(&self) -> Result<LogFile> {
+        let busy: bool = self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        Ok(if busy { LogFile::InUse } else { LogFile::Emptied })
     }
 }

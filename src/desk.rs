@@ -69,6 +69,12 @@ impl Drawer {
         self.conversations.append_later(session, &[stored]).map(drop).map_err(store)
     }
 
+    /// Appends an event that others build on; durable when it returns.
+    pub(crate) fn keep(&mut self, session: &Id, event: &LogEvent) -> Result<(), Refusal> {
+        let stored = event.stored(self.seams.clock.wall_ms());
+        self.conversations.append(session, &[stored], &[]).map(drop).map_err(store)
+    }
+
     /// The injected text a session keeps.
     pub(crate) fn spans(&self, session: &Id) -> Result<Vec<Span>, Refusal> {
         self.conversations.spans(session).map_err(store)

@@ -15,6 +15,7 @@ use agentspine_memory::Grants;
 use agentspine_recall::Providers;
 
 use crate::chat::cancel::Cancel;
+use crate::chat::intake::Intake;
 use crate::chat::log::LogEvent;
 use crate::desk::{Desk, Drawer};
 pub(crate) use together::{Came, Step, Waiting, walk_together};
@@ -25,6 +26,8 @@ pub(crate) struct Rooms {
     pub desk: Desk,
     /// Retrieval.
     pub providers: Providers,
+    /// Summaries on their way into memory.
+    pub intake: Intake,
     /// What the model may do with memories.
     pub memory: Grants,
 }

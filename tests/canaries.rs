@@ -146,10 +146,11 @@ fn reports_tell_nothing(home: &Home, server: &Served) {
         &["instructions", "--host", "claude", "--json"],
         &["doctor", "--json"],
         &["state", "check"],
-        &["sessions", "list", "--json"],
     ] {
         told_nothing(&home.run(args), &[]);
     }
+    // A session is listed by its first words.
+    told_nothing(&home.run(&["sessions", "list", "--json"]), &[PROMPT]);
     for receipt in law_of(home, server) {
         told_nothing(&home.run(&["receipts", "show", &receipt]), &[]);
     }

@@ -242,6 +242,8 @@ fn a_model_is_offered_what_the_configuration_allows() {
 #[test]
 fn an_answer_of_ten_megabytes_arrives_whole_and_goes_back_whole() {
     let (server, home) = (Served::start([]), Home::new());
+    // No window is that large, and here nothing may be left out.
+    home.write(".config/agentspine/config.toml", "[compaction]\nautomatic = false\n");
     let piece = "abcdefg\n".repeat(8 * 1024);
     server.push(Answer::Text(vec![piece.clone(); 160]));
     server.push(Answer::text(&["short"]));

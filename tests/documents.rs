@@ -49,7 +49,7 @@ fn the_readme_names_every_command() {
 fn the_readme_names_every_key_of_the_configuration() {
     let readme = read("README.md");
     let home = Home::new();
-    for table in ["", "[identity]\n", "[http]\n", "[ui]\n"] {
+    for table in ["", "[compaction]\n", "[identity]\n", "[http]\n", "[ui]\n"] {
         home.write(".config/agentspine/config.toml", &format!("{table}no_such_key = 1\n"));
         let told = home.run(&["sessions", "list"]).err;
         let keys: Vec<&str> = told.lines().next().unwrap().split('`').skip(3).step_by(2).collect();

@@ -55,6 +55,24 @@ fn a_refused_turn_proposes_no_rule() {
 }
 
 #[test]
+fn a_retried_prompt_proposes_its_rule_once() {
+    for prompt in ["remember this: use tabs", "Merk dir das bitte: use tabs", "Keep in mind: use tabs"] {
+        let failed = || Answer::json(500, &serde_json::json!({ "error": { "message": "kaputt" } }));
+        let server = Served::start([failed(), failed(), Answer::text(&["ok"])]);
+        let home = Home::new();
+        let first = home.ask(&server.name(), prompt);
+        assert!(first.code == 20 && first.err.contains("proposed as a rule"), "{}", first.err);
+        // The same words again, then the same call again: neither proposes anything.
+        for again in [prompt, "/retry"] {
+            let run = home.ask_on(&server.name(), again);
+            assert!(!run.err.contains("as a rule") && !run.err.contains("known already"), "{}", run.err);
+        }
+        let candidates = rules(&home, "candidates");
+        assert_eq!((candidates.len(), &candidates[0]["claim"]), (1, &"use tabs".into()), "{prompt}");
+    }
+}
+
+#[test]
 fn one_key_confirms_a_proposed_rule() {
     let home = Home::new();
     let terminal = demo(&home, &[]);

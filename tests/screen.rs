@@ -222,6 +222,64 @@ fn a_window_that_shrank_for_a_moment_is_drawn_anew() {
 }
 
 #[test]
+fn a_compaction_is_an_item_of_the_transcript_and_a_resumed_session_shows_it() {
+    let home = Home::new();
+    let terminal = demo(&home);
+    terminal.submit("first words");
+    terminal.wait_for("choose a model");
+    terminal.wait_for("● ready");
+    terminal.submit("/compact");
+    terminal.wait_for("compacted: events 1 to 3");
+    terminal.wait_for("│ - You wrote: “first words”");
+    terminal.wait_for("● ready");
+    terminal.submit("second words");
+    terminal.wait_for("You wrote: “second words”");
+    terminal.wait_for("ready · demo · turn 2");
+    quit(terminal);
+
+    let again = home.terminal((100, 50), &[&DEMO[..], &["--resume"]].concat());
+    again.wait_for("Go on with which session?");
+    again.wait_for("▸ 1  first words · ");
+    again.send(keys::ENTER);
+    again.wait_for("compacted: events 1 to 3");
+    again.wait_for("You wrote: “second words”");
+    again.submit("/fork");
+    again.wait_for("stays as it is");
+    again.submit("third words");
+    again.wait_for("You wrote: “third words”");
+    again.wait_for("ready · demo · turn 3");
+    quit(again);
+    let listed = home.json(&["sessions", "list", "--json"]);
+    let sessions = listed["sessions"].as_array().unwrap();
+    assert_eq!((sessions.len(), &sessions[0]["parent"]), (2, &sessions[1]["id"]), "{listed}");
+    assert_eq!(sessions[0]["title"], "first words");
+}
+
+#[test]
+fn escape_stops_a_summary_and_nothing_was_changed() {
+    let (server, home) =
+        (Served::start([Answer::text(&["one"]), Answer::cut(&["half of it"], End::Hang)]), Home::new());
+    let terminal = chat(&home, &server);
+    terminal.submit("first words");
+    terminal.wait_for("one");
+    terminal.wait_for("● ready");
+    terminal.submit("/compact");
+    terminal.wait_for("so far");
+    terminal.submit("/fork");
+    terminal.wait_for("A turn is running");
+    terminal.send(keys::ESC);
+    terminal.wait_for("not compacted: stopped");
+    server.push(Answer::text(&["two"]));
+    terminal.send(keys::CTRL_C);
+    terminal.wait_for("Your text is kept");
+    terminal.submit("second words");
+    terminal.wait_for("two");
+    terminal.wait_for("ready · fake · turn 2");
+    quit(terminal);
+    assert!(server.bodies()[2].contains("first words"));
+}
+
+#[test]
 fn control_c_twice_quits_and_restores_the_terminal() {
     let home = Home::new();
     let left = quit(demo(&home));

@@ -246,7 +246,7 @@ fn what_the_proxy_took_a_call_for_is_shown_where_the_store_says_it() {
     let store = rusqlite::Connection::open(home.state().join("conversations.sqlite")).unwrap();
     store
         .execute(
-            "INSERT INTO session SELECT 's-5', 0, project_id, cwd, host, instruction_host, NULL FROM session",
+            "INSERT INTO session(id, created_at, project_id, cwd, host, instruction_host, title) SELECT 's-5', 0, project_id, cwd, host, instruction_host, NULL FROM session",
             [],
         )
         .unwrap();

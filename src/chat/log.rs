@@ -2,10 +2,12 @@
 //!
 //! The event log is the source of truth: the running session and a resumed one read their messages by the same rules.
 
-use agentspine_gate::span::Place;
+use std::collections::HashSet;
+
+use agentspine_gate::span::{Place, Span};
 use agentspine_gate::turn::CallKind;
-use agentspine_gate::{Digest, ReceiptId};
-use agentspine_model::{AssistantBlock, Message, ToolResult};
+use agentspine_gate::{Digest, Id, ReceiptId};
+use agentspine_model::{AssistantBlock, Message, ToolResult, Usage, summary};
 use serde::{Deserialize, Serialize};
 
 use crate::conversations::{Event, EventKind, NewEvent};
@@ -36,6 +38,9 @@ pub(crate) enum LogEvent {
         receipt: ReceiptId,
         /// How the answer ended.
         ended: Ended,
+        /// What the call cost, where the server said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
     },
     /// The call was refused after its event was kept; nothing was sent.
     Refused {
@@ -51,6 +56,15 @@ pub(crate) enum LogEvent {
     },
     /// The turn is closed.
     TurnEnd,
+    /// A summary was asked for; kept before its call is made.
+    #[serde(rename = "compaction/begin")]
+    Compacting {
+        /// Receipt of the call.
+        receipt: ReceiptId,
+    },
+    /// What stands in for everything said before.
+    #[serde(rename = "compaction/summary")]
+    Summary(Summary),
     /// A call of another program's that went through the proxy; what was said stays in that program.
     Call {
         /// Receipt of the call.
@@ -77,6 +91,8 @@ impl LogEvent {
             Self::Refused { .. } => EventKind::Refused,
             Self::Failed { .. } => EventKind::ModelError,
             Self::TurnEnd => EventKind::TurnEnd,
+            Self::Compacting { .. } => EventKind::CompactionBegin,
+            Self::Summary(_) => EventKind::CompactionSummary,
             Self::Call { .. } => EventKind::Call,
         };
         // Plain data of our own always serialises.
@@ -87,6 +103,36 @@ impl LogEvent {
     pub(crate) fn read(event: Event) -> Option<Self> {
         serde_json::from_value(event.body).ok()
     }
+}
+
+/// A summary, what it was made from and for whom.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Summary {
+    /// The model's words.
+    pub text: String,
+    /// Receipt of the call.
+    pub receipt: ReceiptId,
+    /// First event it was made from.
+    pub from_seq: u64,
+    /// Last event it was made from.
+    pub through_seq: u64,
+    /// Turns of the session until then.
+    pub turn: u64,
+    /// Model name as sent.
+    pub model: String,
+    /// Where it was sent.
+    pub route: String,
+    /// What it cost, where the server said so.
+    pub usage: Option<Usage>,
+    /// Whose conversation it was.
+    pub tenant_id: Id,
+    /// Whose conversation it was.
+    pub user_id: Id,
+    /// The repository it was about.
+    pub project_id: Id,
+    /// The group it was for.
+    pub group_id: Option<Id>,
 }
 
 /// How an answer ended.
@@ -102,23 +148,46 @@ pub(crate) enum Ended {
 }
 
 /// The messages a model gets: prompts that were answered (at least in part), their answers, tool results, then `next`.
+/// Everything before the newest summary is left out; the summary opens the conversation, in its writer's own role.
 ///
 /// A prompt without an answer is left out, so that sending it again does not say it twice, and so are tool results that
 /// are sent again. A tool call without a result is left out too: servers refuse a request that holds one.
 pub(crate) fn messages(events: &[LogEvent], next: Message) -> Vec<Message> {
-    let mut out: Vec<Message> = Vec::new();
+    let (mut out, events) = opened(events);
     for event in events {
         match event {
             LogEvent::Prompt { text, .. } => put(&mut out, Message::User { text: text.clone() }),
             LogEvent::ToolResults { results, .. } => put(&mut out, Message::ToolResults(results.clone())),
             LogEvent::Assistant { blocks, .. } => out.push(Message::Assistant { blocks: blocks.clone() }),
             LogEvent::Refused { .. } => drop_unanswered(&mut out),
-            LogEvent::Failed { .. } | LogEvent::TurnEnd | LogEvent::Call { .. } => {}
+            LogEvent::Failed { .. }
+            | LogEvent::TurnEnd
+            | LogEvent::Compacting { .. }
+            | LogEvent::Summary(_)
+            | LogEvent::Call { .. } => {}
         }
     }
     put(&mut out, next);
     answer_every_tool_call(&mut out);
     out
+}
+
+/// How the conversation opens, and the events that go on from there.
+fn opened(events: &[LogEvent]) -> (Vec<Message>, &[LogEvent]) {
+    let since = since_summary(events);
+    let Some(LogEvent::Summary(summary)) =
+        events.len().checked_sub(since.len() + 1).and_then(|n| events.get(n))
+    else {
+        return (Vec::new(), events);
+    };
+    let blocks = vec![AssistantBlock::Text(summary.text.clone())];
+    (vec![Message::User { text: summary::OPENER.to_owned() }, Message::Assistant { blocks }], since)
+}
+
+/// The events after the newest summary; all where there is none.
+pub(crate) fn since_summary(events: &[LogEvent]) -> &[LogEvent] {
+    let newest = events.iter().rposition(|event| matches!(event, LogEvent::Summary(_)));
+    newest.and_then(|at| events.get(at + 1..)).unwrap_or(events)
 }
 
 /// Puts what a call carries in the place of what an earlier call carried without an answer.
@@ -147,9 +216,49 @@ fn answer_every_tool_call(out: &mut [Message]) {
     }
 }
 
+/// How much a request says of these events, bytes; what is around it is not counted.
+pub(crate) fn said_bytes(events: &[LogEvent]) -> usize {
+    let of = |event: &LogEvent| match event {
+        LogEvent::Prompt { text, .. } => text.len(),
+        LogEvent::ToolResults { results, .. } => results.iter().map(|result| result.text.len()).sum(),
+        LogEvent::Assistant { blocks, .. } => blocks.iter().map(block_bytes).sum(),
+        _ => 0,
+    };
+    events.iter().map(of).sum()
+}
+
+fn block_bytes(block: &AssistantBlock) -> usize {
+    match block {
+        AssistantBlock::Text(text) => text.len(),
+        AssistantBlock::ToolUse { input: value, .. } | AssistantBlock::Raw(value) => value.to_string().len(),
+    }
+}
+
+/// What the newest call of these events cost, where its server said so.
+pub(crate) fn newest_usage(events: &[LogEvent]) -> Option<Usage> {
+    events.iter().rev().find_map(|event| match event {
+        LogEvent::Assistant { usage, .. } => *usage,
+        _ => None,
+    })
+}
+
+/// How much was injected since the newest summary, bytes.
+pub(crate) fn injected_bytes(events: &[LogEvent], spans: &[Span]) -> usize {
+    let called: HashSet<ReceiptId> = since_summary(events)
+        .iter()
+        .filter_map(|event| match event {
+            LogEvent::Prompt { receipt, .. } => Some(*receipt),
+            _ => None,
+        })
+        .collect();
+    spans.iter().filter(|span| called.contains(&span.receipt)).map(|span| span.text.len()).sum()
+}
+
 /// What the newest call carried, where it got no answer at all: sent again it is a retry.
 pub(crate) fn last_call(events: &[LogEvent]) -> Option<&LogEvent> {
-    let told = |event: &&LogEvent| !matches!(event, LogEvent::TurnEnd | LogEvent::Failed { .. });
+    let told = |event: &&LogEvent| {
+        !matches!(event, LogEvent::TurnEnd | LogEvent::Failed { .. } | LogEvent::Compacting { .. })
+    };
     let last = events.iter().rev().find(told)?;
     matches!(last, LogEvent::Prompt { .. } | LogEvent::ToolResults { .. }).then_some(last)
 }
@@ -189,7 +298,7 @@ mod tests {
     }
 
     fn answer(blocks: Vec<AssistantBlock>) -> LogEvent {
-        LogEvent::Assistant { blocks, receipt: R, ended: Ended::Complete }
+        LogEvent::Assistant { blocks, receipt: R, ended: Ended::Complete, usage: None }
     }
 
     fn user(text: &str) -> Message {

@@ -1,13 +1,19 @@
-//! The chat host: conversation log, turn loop, tool loop, and three faces of one engine.
+//! The chat host: conversation log, turn loop, tool loop, compaction, and three faces of one engine.
 //!
-//! [`engine`] runs turns and says what happens; [`screen`] shows it full screen, [`print`] as text, lines or JSON. [`pick`]
-//! chooses the model. No call is made anywhere but in [`engine`], and there only through [`crate::turn::walk`].
+//! [`engine`] runs turns and says what happens ([`told`]); [`screen`] shows it full screen, [`print`] as text, lines or JSON.
+//! [`pick`] chooses the model. [`compact`] makes room, [`intake`] lets memory have the summaries, [`fork`] goes on in a copy. No call is made anywhere but in [`engine`], and there only through [`crate::turn::walk`].
 
 pub(crate) mod cancel;
+mod compact;
 mod editor;
 mod engine;
+mod fork;
+mod frames;
+mod hear;
 mod history;
+pub(crate) mod intake;
 pub(crate) mod log;
+mod own_words;
 mod perform;
 mod pick;
 mod print;
@@ -16,6 +22,8 @@ mod rules;
 mod screen;
 mod show;
 mod step;
+mod switch;
+mod told;
 mod tools;
 
 use std::io::Read as _;
@@ -125,10 +133,11 @@ fn bind(args: &ChatArgs, config: &Config) -> Result<Binding, Failure> {
         homes: config.homes.clone(),
         scope,
         cwd,
+        root: None,
     })
 }
 
-fn new_session_id() -> Result<Id, Failure> {
+pub(crate) fn new_session_id() -> Result<Id, Failure> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|error| {
         Failure::other(format!("No randomness from the system: {error}"), "Run: agentspine doctor")

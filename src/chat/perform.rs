@@ -23,6 +23,8 @@ impl Screen<'_> {
         match effect {
             Effect::Send { prompt } => self.start(|cancel| Command::Prompt(prompt, cancel)),
             Effect::Retry { .. } => self.start(Command::Retry),
+            Effect::Compact => self.start(Command::Compact),
+            Effect::Fork => self.command(Command::Fork),
             Effect::Cancel => {
                 if let Some(cancel) = &self.cancel {
                     cancel.cancel();
@@ -33,6 +35,7 @@ impl Screen<'_> {
             Effect::VerifyReceipt(id) => self.ask(receipts::Wanted::Verdict(id)),
             Effect::ChooseInstructionHost(host) => self.bind_host(host),
             Effect::ChooseModel(index) => self.choose_model(index),
+            Effect::ChooseSession(index) => self.resume(index).await?,
             Effect::AcceptServer(yes) => self.accept(yes),
             Effect::SaveDraft(text) => self.draft = Some((text, Instant::now() + DRAFT_PAUSE)),
             Effect::Copy(text) => terminal::copy(&text),

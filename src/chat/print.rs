@@ -8,13 +8,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::cancel::Cancel;
-use super::engine::{Binding, ChatEvent, End, Engine, PassedView};
+use super::compact::{Compaction, Outcome, Why};
+use super::engine::{Binding, Engine};
+use super::fork::Forked;
 use super::pick::{self, Choice};
 use super::rules::{self, Rule};
+use super::told::{ChatEvent, End, PassedView};
 use super::{history, log, show};
 use crate::cli::chat::ChatArgs;
+use crate::cli::table;
 use crate::compose::{self, Opening};
 use crate::config::Config;
+use crate::conversations::Session;
 use crate::report::{Exit, Failure, Output, Report};
 use crate::turn::{Heard, Seen};
 
@@ -34,7 +39,24 @@ pub(super) async fn one(
 ) -> Result<(), Failure> {
     let mut interrupts = interrupts()?;
     let mut engine = engine(args, config, opening, binding, report).await?;
-    turn(&mut engine, prompt, &mut interrupts, report).await
+    let done = step(&mut engine, prompt, &mut interrupts, report).await;
+    engine.finish().await;
+    done
+}
+
+/// Does what a line asks for: a command, or else a turn.
+async fn step(
+    engine: &mut Engine,
+    line: String,
+    interrupts: &mut Signal,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    match line.trim() {
+        "/retry" => retry(engine, interrupts, report).await,
+        "/compact" => compact(engine, interrupts, report).await,
+        "/fork" => fork_chat(engine, report).await,
+        _ => turn(engine, line, interrupts, report).await,
+    }
 }
 
 /// Reads one prompt a line until the input ends.
@@ -47,6 +69,16 @@ pub(super) async fn lines(
 ) -> Result<(), Failure> {
     let mut interrupts = interrupts()?;
     let mut engine = engine(args, config, opening, binding, report).await?;
+    let done = follow_lines(&mut engine, &mut interrupts, report).await;
+    engine.finish().await;
+    done
+}
+
+async fn follow_lines(
+    engine: &mut Engine,
+    interrupts: &mut Signal,
+    report: &mut Report,
+) -> Result<(), Failure> {
     let mut input = BufReader::new(tokio::io::stdin());
     let mut last = Ok(());
     loop {
@@ -58,8 +90,7 @@ pub(super) async fn lines(
         match line.trim() {
             "" => {}
             "/quit" => return last,
-            "/retry" => last = retry(&mut engine, &mut interrupts, report).await,
-            _ => last = turn(&mut engine, line, &mut interrupts, report).await,
+            _ => last = step(engine, line, interrupts, report).await,
         }
         // In a conversation a refused turn is told and the next line is read; the exit code is the last turn's.
         if let Err(failure) = &last {
@@ -97,12 +128,30 @@ async fn engine(
 ) -> Result<Engine, Failure> {
     let target = target(config, report)?;
     let rooms = opening.rooms()?;
-    let events = history::open(args, &rooms.desk, &mut binding).await?;
-    if let Some((receipt, _)) = log::outcome_unknown(&events) {
+    if let Some(None) = args.resume {
+        list(&history::offered(&rooms.desk, &binding).await?, report);
+    }
+    let held = history::open(args, &rooms.desk, &mut binding).await?;
+    if let Some((receipt, _)) = log::outcome_unknown(&held.events) {
         report.note(format!("the last prompt was not answered: receipt {} is spent, its outcome unknown; nothing is sent again", receipt.short()));
     }
     let client = compose::client(config, compose::DemoPace::Instant)?;
-    Ok(Engine::new(rooms, client, target, binding, events))
+    let mut engine = Engine::new(rooms, client, target, binding, held, config.compaction);
+    engine.take_up();
+    Ok(engine)
+}
+
+/// The sessions one of which must be named.
+fn list(sessions: &[Session], report: &mut Report) {
+    match report.output() {
+        Output::Json => {
+            report.event(&json!({ "schema": EVENTS_SCHEMA, "type": "sessions", "sessions": sessions }));
+        }
+        Output::People => {
+            let row = |one: &Session| [one.id.to_string(), one.title.clone().unwrap_or_default()];
+            report.lines(table::lines(["id", "title"], &sessions.iter().map(row).collect::<Vec<_>>()));
+        }
+    }
 }
 
 /// Without a screen nobody can be asked: two keys need `--model`, a local server counts only with it.
@@ -154,6 +203,25 @@ async fn retry(engine: &mut Engine, interrupts: &mut Signal, report: &mut Report
     follow(run, news, &cancel, interrupts, &session, report).await
 }
 
+async fn compact(engine: &mut Engine, interrupts: &mut Signal, report: &mut Report) -> Result<(), Failure> {
+    let session = engine.binding().scope.session_id.to_string();
+    let (out, news) = mpsc::unbounded_channel();
+    let cancel = Cancel::new();
+    let run = engine.compact(out, &cancel);
+    follow(run, news, &cancel, interrupts, &session, report).await
+}
+
+async fn fork_chat(engine: &mut Engine, report: &mut Report) -> Result<(), Failure> {
+    let Forked { parent, child, seed } = engine.fork_here().await?;
+    match report.output() {
+        Output::Json => report.event(&json!({
+            "schema": EVENTS_SCHEMA, "session": child, "type": "forked", "parent": parent, "seedLength": seed,
+        })),
+        Output::People => report.note(show::forked(&parent, &child)),
+    }
+    Ok(())
+}
+
 /// Prints what happens until the turn ends; an interrupt cancels the turn, a closed pipe too.
 async fn follow(
     run: impl Future<Output = ()>,
@@ -199,6 +267,7 @@ fn print(event: ChatEvent, session: &str, report: &mut Report) -> Option<Result<
                 end => Some(ended(end)),
             }
         }
+        ChatEvent::Compacted(Compaction { why: Why::Asked, outcome }) => Some(compacted(outcome)),
         _ => None,
     }
 }
@@ -210,7 +279,30 @@ fn print_text(event: &ChatEvent, report: &mut Report) {
         ChatEvent::ToolUse { name, query } => report.note(format!("{name}: {query}")),
         ChatEvent::ToolResult { line, .. } | ChatEvent::Notice(line) => report.note(line),
         ChatEvent::Rule(rule) => report.note(rules::line(rule)),
-        ChatEvent::Started { .. } | ChatEvent::Seen { .. } | ChatEvent::Usage(_) | ChatEvent::Ended(_) => {}
+        ChatEvent::Compacting { why, .. } => report.note(show::compacting(*why)),
+        // One that was asked for and failed is told as the failure it is.
+        ChatEvent::Compacted(Compaction { why, outcome }) => match (why, outcome) {
+            (Why::Full, _) | (_, Outcome::Done { .. }) => report.note(show::compacted(outcome)),
+            (Why::Asked, _) => {}
+        },
+        ChatEvent::Started { .. }
+        | ChatEvent::Seen { .. }
+        | ChatEvent::Summarising(_)
+        | ChatEvent::Usage { .. }
+        | ChatEvent::Ended(_) => {}
+    }
+}
+
+/// What a compaction that was asked for means for the process.
+fn compacted(outcome: Outcome) -> Result<(), Failure> {
+    let unchanged = "Nothing was changed; /compact tries again";
+    match outcome {
+        Outcome::Done { .. } => Ok(()),
+        Outcome::Nothing => Err(Failure::usage("There is nothing to summarise yet", "Go on, and ask later")),
+        Outcome::Refused(refusal) => Err(Failure::Refused(refusal)),
+        Outcome::Failed(error) => Err(model_failure(&error)),
+        Outcome::Useless(why) => Err(Failure::said(Exit::Model, format!("No summary: {why}."), unchanged)),
+        Outcome::Interrupted => Err(Failure::said(Exit::Interrupted, "Interrupted.", unchanged)),
     }
 }
 
@@ -242,15 +334,43 @@ fn as_json(event: &ChatEvent, session: &str) -> Value {
         ChatEvent::ToolUse { name, query } => json!({ "type": "tool", "name": name, "query": query }),
         ChatEvent::Rule(rule) => rule_json(rule),
         ChatEvent::ToolResult { ok, line } => json!({ "type": "tool.result", "ok": ok, "summary": line }),
-        ChatEvent::Usage(usage) => {
-            json!({ "type": "usage", "input": usage.input, "output": usage.output, "cacheRead": usage.cache_read })
-        }
+        ChatEvent::Usage { usage, percent } => json!({
+            "type": "usage", "input": usage.input, "output": usage.output, "cacheRead": usage.cache_read,
+            "contextPercent": percent,
+        }),
+        ChatEvent::Compacting { why, range } => json!({
+            "type": "compaction.started", "automatic": *why == Why::Full,
+            "fromSeq": range.from_seq, "throughSeq": range.through_seq,
+        }),
+        ChatEvent::Summarising(bytes) => json!({ "type": "compaction.progress", "bytes": bytes }),
+        ChatEvent::Compacted(compaction) => compaction_json(compaction),
         ChatEvent::Notice(text) => json!({ "type": "notice", "text": text }),
         ChatEvent::Ended(end) => end_json(end),
     };
     if let Value::Object(fields) = &mut body {
         fields.insert("schema".to_owned(), EVENTS_SCHEMA.into());
         fields.insert("session".to_owned(), session.into());
+    }
+    body
+}
+
+fn compaction_json(Compaction { why, outcome }: &Compaction) -> Value {
+    let (status, message) = match outcome {
+        Outcome::Done { .. } => ("compacted", None),
+        Outcome::Nothing => ("nothing", None),
+        Outcome::Refused(refusal) => ("refused", Some(refusal.key())),
+        Outcome::Failed(error) => ("failed", Some(error.to_string())),
+        Outcome::Useless(why) => ("failed", Some(why.clone())),
+        Outcome::Interrupted => ("interrupted", None),
+    };
+    let mut body = json!({
+        "type": "compaction.done", "automatic": *why == Why::Full, "status": status, "message": message,
+    });
+    if let (Outcome::Done { text, range, usage, .. }, Value::Object(fields)) = (outcome, &mut body) {
+        fields.insert("summary".to_owned(), text.clone().into());
+        fields.insert("fromSeq".to_owned(), range.from_seq.into());
+        fields.insert("throughSeq".to_owned(), range.through_seq.into());
+        fields.insert("usage".to_owned(), json!(usage));
     }
     body
 }

@@ -36,6 +36,8 @@ pub(super) enum Wanted {
     Rules(RememberScope),
     /// Activate one of them.
     Confirm(String, RememberScope),
+    /// From here on the questions are about this session.
+    Session(Id),
 }
 
 /// Asks the desk; a refusal becomes a notice.
@@ -48,6 +50,8 @@ pub(super) async fn answer(desk: &Desk, session: Id, wanted: Wanted) -> Vec<AppE
         Wanted::Verdict(id) => verdict(desk, id).await,
         Wanted::Rules(scope) => rules::waiting(desk, scope).await,
         Wanted::Confirm(id, scope) => rules::confirm(desk, id, scope).await,
+        // The task that asks keeps it.
+        Wanted::Session(_) => Ok(Vec::new()),
     };
     answered.unwrap_or_else(|text| vec![AppEvent::Notice { level: Level::Bad, text }])
 }

@@ -8,7 +8,7 @@ use agentspine_gate::ReceiptId;
 use agentspine_gate::remember::RememberScope;
 use agentspine_gate::turn::InstructionHost;
 use agentspine_model::Target;
-use agentspine_tui::{AppEvent, Effect, Event, Setup, State, Theme, tick_ms, update, view};
+use agentspine_tui::{AppEvent, Effect, Event, Level, Setup, State, Theme, tick_ms, update, view};
 use crossterm::event::EventStream;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -16,10 +16,15 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::cancel::Cancel;
-use super::engine::{Binding, ChatEvent, End, Engine};
+use super::compact::Why;
+use super::engine::{Binding, Engine};
+use super::fork::Forked;
+use super::history::Held;
 use super::log::{self, LogEvent};
 use super::pick::{self, Choice};
-use super::show::Show;
+use super::show::{self, Show};
+use super::switch::Waiting;
+use super::told::{ChatEvent, End};
 use super::{history, receipts, rules};
 use crate::cli::chat::ChatArgs;
 use crate::compose::{self, Opening};
@@ -42,6 +47,8 @@ pub(super) enum Command {
     Retry(Cancel),
     Model(Target),
     Host(InstructionHost),
+    Compact(Cancel),
+    Fork,
 }
 
 /// Runs the full-screen chat until the person leaves.
@@ -70,6 +77,7 @@ pub(super) async fn run(
 pub(super) enum News {
     Chat(ChatEvent),
     App(AppEvent),
+    Forked(Forked),
     Found(agentspine_model::Found),
 }
 
@@ -79,6 +87,8 @@ pub(super) struct Screen<'a> {
     pub(super) news: UnboundedSender<News>,
     pub(super) choice: Choice,
     pub(super) work: Option<Work>,
+    /// Set until the person chose a session.
+    pub(super) waiting: Option<Waiting>,
     show: Show<'a>,
     pub(super) cancel: Option<Cancel>,
     pub(super) found: Option<Target>,
@@ -128,6 +138,7 @@ impl<'a> Screen<'a> {
             news,
             choice,
             work: None,
+            waiting: None,
             show: Show::new(short_path),
             cancel: None,
             found: None,
@@ -153,17 +164,34 @@ impl<'a> Screen<'a> {
         terminal.draw(|frame| view(&self.state, frame)).map_err(|error| no_terminal(&error))
     }
 
-    /// Opens the session, starts the engine's task, and says which model answers.
+    /// Opens the session, or asks which.
     async fn begin(
         &mut self,
         args: &ChatArgs,
         rooms: Arc<Rooms>,
         mut binding: Binding,
     ) -> Result<(), Failure> {
-        let events = history::open(args, &rooms.desk, &mut binding).await?;
+        if let Some(None) = args.resume {
+            let offered = history::offered(&rooms.desk, &binding).await?;
+            if !offered.is_empty() {
+                self.offer(Waiting { rooms, binding, offered });
+                return Ok(());
+            }
+        }
+        let held = history::open(args, &rooms.desk, &mut binding).await?;
+        self.open(rooms, binding, held).await
+    }
+
+    /// Starts the engine's task over what the session holds, and says which model answers.
+    pub(super) async fn open(
+        &mut self,
+        rooms: Arc<Rooms>,
+        binding: Binding,
+        held: Held,
+    ) -> Result<(), Failure> {
         // A resumed session is another one than the first paint could name.
         self.app(AppEvent::SessionNamed { label: binding.scope.session_id.to_string() });
-        self.tell_past(&events);
+        self.tell_past(&held.events);
         let target = match &self.choice {
             Choice::Model(target) | Choice::Demo(target) => target.clone(),
             Choice::Ask(_) => agentspine_model::ModelSpec::demo().target(None),
@@ -180,7 +208,9 @@ impl<'a> Screen<'a> {
         }
         let (session, rules) = (binding.scope.session_id.clone(), rules::scope(&binding));
         let (commands, inbox) = mpsc::unbounded_channel();
-        let engine = Engine::new(Arc::clone(&rooms), client, target, binding, events);
+        let compaction = self.config.compaction;
+        let mut engine = Engine::new(Arc::clone(&rooms), client, target, binding, held, compaction);
+        engine.take_up();
         let (questions, asked) = mpsc::unbounded_channel();
         let tasks = [
             tokio::spawn(serve(engine, inbox, self.news.clone())),
@@ -211,7 +241,9 @@ impl<'a> Screen<'a> {
                     }
                 }
                 LogEvent::TurnEnd => self.app(AppEvent::TurnDone),
+                LogEvent::Summary(summary) => self.app(show::summary_of_past(summary)),
                 LogEvent::ToolResults { .. }
+                | LogEvent::Compacting { .. }
                 | LogEvent::Refused { .. }
                 | LogEvent::Failed { .. }
                 | LogEvent::Call { .. } => {}
@@ -319,7 +351,11 @@ impl<'a> Screen<'a> {
         let events = match news {
             News::App(event) => vec![event],
             News::Found(server) => self.found(&server),
+            News::Forked(forked) => self.forked(&forked),
             News::Chat(event) => {
+                if matches!(&event, ChatEvent::Compacted(done) if done.why == Why::Asked) {
+                    self.cancel = None;
+                }
                 self.follow_receipt(&event);
                 if matches!(event, ChatEvent::Rule(_)) {
                     self.ask_rules();
@@ -358,7 +394,7 @@ impl<'a> Screen<'a> {
                 self.latest = refusal.receipt;
                 self.turns.extend(refusal.receipt.map(|id| (id, *turn)));
             }
-            ChatEvent::Ended(_) => {}
+            ChatEvent::Ended(_) | ChatEvent::Compacted(_) => {}
             _ => return,
         }
         if let Some(id) = self.latest {
@@ -402,11 +438,15 @@ async fn sleep(until: Option<Instant>) {
 /// The receipts pane's task: one question after the other, so that no older answer replaces a newer one.
 async fn inquire(
     rooms: Arc<Rooms>,
-    session: agentspine_gate::Id,
+    mut session: agentspine_gate::Id,
     mut asked: UnboundedReceiver<receipts::Wanted>,
     news: UnboundedSender<News>,
 ) {
     while let Some(wanted) = asked.recv().await {
+        if let receipts::Wanted::Session(other) = wanted {
+            session = other;
+            continue;
+        }
         for event in receipts::answer(&rooms.desk, session.clone(), wanted).await {
             let _ = news.send(News::App(event));
         }
@@ -427,6 +467,19 @@ async fn serve(mut engine: Engine, mut commands: UnboundedReceiver<Command>, new
             Command::Retry(cancel) => drop(tokio::join!(engine.retry(out, &cancel), relay)),
             Command::Model(target) => engine.set_target(target),
             Command::Host(host) => engine.set_instruction_host(host),
+            Command::Compact(cancel) => drop(tokio::join!(engine.compact(out, &cancel), relay)),
+            Command::Fork => {
+                let told = match engine.fork_here().await {
+                    Ok(forked) => News::Forked(forked),
+                    Err(failure) => {
+                        let (message, advice) = failure.words();
+                        let text = format!("{message}. {advice}");
+                        News::App(AppEvent::Notice { level: Level::Warn, text })
+                    }
+                };
+                let _ = news.send(told);
+            }
         }
     }
+    engine.finish().await;
 }

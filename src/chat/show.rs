@@ -13,8 +13,13 @@ use agentspine_tui::{
     ProviderStatus, Recall, RecallItem, ReceiptState,
 };
 
-use super::engine::{ChatEvent, End, PassedView};
+use super::compact::{Compaction, Outcome, Why};
+use super::intake::Permission;
+use super::log::Summary;
 use super::rules;
+use super::told::{ChatEvent, End, PassedView};
+use crate::cli::table;
+use crate::conversations::{Range, Session};
 use crate::turn::{Heard, Seen};
 
 /// Steps of a preflight on the screen: files, recall, receipt.
@@ -43,8 +48,9 @@ pub(super) fn summary(view: &PassedView) -> String {
     } else {
         format!(" · failed, optional: {}", failed.join(", "))
     };
+    let word = if claims.kind == CallKind::Side { "preflight of the summary" } else { "preflight" };
     format!(
-        "preflight {} ms · {} recalled{failed} · files {}/{} ok · receipt {} consumed · +{} tok",
+        "{word} {} ms · {} recalled{failed} · files {}/{} ok · receipt {} consumed · +{} tok",
         view.ms,
         recalled(&claims.providers),
         bound(&claims.documents),
@@ -85,10 +91,15 @@ impl<'a> Show<'a> {
             ChatEvent::ToolUse { name, query } => vec![AppEvent::ToolCall { name, line: query }],
             ChatEvent::ToolResult { ok, line } => vec![AppEvent::ToolResult { ok, line }],
             ChatEvent::Rule(rule) => vec![rules::notice(&rule)],
-            ChatEvent::Usage(usage) => {
+            ChatEvent::Usage { usage, percent } => {
                 let (input, output) = (usage.input, usage.output);
-                vec![AppEvent::Usage(data::Usage { input, output, context_percent: None })]
+                vec![AppEvent::Usage(data::Usage { input, output, context_percent: percent })]
             }
+            ChatEvent::Compacting { why, .. } => {
+                vec![AppEvent::CompactionStarted { line: compacting(why).to_owned() }]
+            }
+            ChatEvent::Summarising(bytes) => vec![AppEvent::CompactionProgress { bytes: bytes as u64 }],
+            ChatEvent::Compacted(Compaction { outcome, .. }) => vec![compaction_done(outcome)],
             ChatEvent::Notice(text) => vec![AppEvent::Notice { level: Level::Warn, text }],
             ChatEvent::Ended(end) => ended(end),
         }
@@ -142,7 +153,11 @@ impl<'a> Show<'a> {
         let turn = claims.kind == CallKind::Turn;
         let preflight = Preflight {
             turn: view.turn,
-            kind: if turn { data::CallKind::Turn } else { data::CallKind::Continuation },
+            kind: match claims.kind {
+                CallKind::Turn => data::CallKind::Turn,
+                CallKind::Continuation | CallKind::Subagent => data::CallKind::Continuation,
+                CallKind::Side => data::CallKind::Side,
+            },
             ms: view.ms,
             recalled: count(recalled(&claims.providers)),
             files_ok: count(bound(&claims.documents)),
@@ -256,6 +271,69 @@ fn word(state: DocumentState) -> &'static str {
         DocumentState::ExternalNotApproved => "external-not-approved",
         DocumentState::CutByHost => "cut-by-host",
     }
+}
+
+/// One line while a summary is made.
+pub(super) fn compacting(why: Why) -> &'static str {
+    match why {
+        Why::Asked => "compacting: the model summarises what was said",
+        Why::Full => "the model's context fills up: it summarises what was said",
+    }
+}
+
+/// One line for what came of it.
+pub(super) fn compacted(outcome: &Outcome) -> String {
+    let unchanged = "nothing was changed, /compact tries again";
+    match outcome {
+        Outcome::Done { text, range, intake, .. } => {
+            let memory = match intake {
+                Permission::Granted => "; what is its own becomes a memory of this project",
+                Permission::Denied => "",
+            };
+            let (from, through, words) = (range.from_seq, range.through_seq, text.split_whitespace().count());
+            format!(
+                "compacted: events {from} to {through} are a summary of {words} words from here on; the next turn \
+                 carries every instruction file and rule again{memory}"
+            )
+        }
+        Outcome::Nothing => "nothing to compact: nothing was answered since the last summary".to_owned(),
+        Outcome::Refused(refusal) => {
+            format!("not compacted, {}: {} {}", refusal.key(), refusal.message, refusal.advice)
+        }
+        Outcome::Failed(error) => format!("not compacted: {error}; {unchanged}"),
+        Outcome::Useless(why) => format!("not compacted: {why}; {unchanged}"),
+        Outcome::Interrupted => format!("not compacted: stopped; {unchanged}"),
+    }
+}
+
+fn compaction_done(outcome: Outcome) -> AppEvent {
+    let line = compacted(&outcome);
+    let level = match &outcome {
+        Outcome::Done { .. } => Level::Good,
+        Outcome::Nothing | Outcome::Interrupted => Level::Info,
+        Outcome::Refused(_) | Outcome::Failed(_) | Outcome::Useless(_) => Level::Bad,
+    };
+    let summary = if let Outcome::Done { text, .. } = outcome { text } else { String::new() };
+    AppEvent::CompactionDone { level, line, summary }
+}
+
+/// A summary of an earlier run.
+pub(super) fn summary_of_past(summary: &Summary) -> AppEvent {
+    let range = Range { from_seq: summary.from_seq, through_seq: summary.through_seq };
+    // Whether memory takes it up was told when it was made.
+    let intake = Permission::Denied;
+    compaction_done(Outcome::Done { text: summary.text.clone(), range, usage: summary.usage, intake })
+}
+
+/// One line for a session that may be chosen.
+pub(super) fn session(session: &Session) -> String {
+    let title = session.title.as_deref().unwrap_or("without a title");
+    format!("{title} · {} · {}", table::when(session.last_at), session.id)
+}
+
+/// One line for a chat that goes on in a copy.
+pub(super) fn forked(parent: &Id, child: &Id) -> String {
+    format!("forked: this is {child} from here on; {parent} stays as it is")
 }
 
 fn ended(end: End) -> Vec<AppEvent> {

@@ -1,6 +1,7 @@
 //! What a call carries: the prompt, or the results of the tools the model called.
 
 use agentspine_gate::ReceiptId;
+use agentspine_gate::turn::CallKind;
 use agentspine_model::{Message, ToolResult};
 
 use super::log::LogEvent;
@@ -12,6 +13,14 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// What kind of call carries it, and which one that may repeat.
+    pub(super) fn kind(&self) -> (CallKind, Option<ReceiptId>) {
+        match self {
+            Self::Ask { retry_of } => (CallKind::Turn, *retry_of),
+            Self::Answer { retry_of, .. } => (CallKind::Continuation, *retry_of),
+        }
+    }
+
     pub(super) fn message(&self, prompt: &str) -> Message {
         match self {
             Self::Ask { .. } => Message::User { text: prompt.to_owned() },

@@ -38,7 +38,7 @@ pub(crate) struct ChatArgs {
     /// Whose instruction files are mandatory
     #[arg(long, value_name = "HOST", value_parser = instruction_host())]
     pub instruction_host: Option<InstructionHost>,
-    /// Resume the session with this id; without one, list this project's sessions
+    /// Resume the session with this id; without one, choose one of this project's
     #[arg(long, value_name = "SESSION", num_args = 0..=1, conflicts_with_all = ["continue_last", "session"])]
     #[expect(clippy::option_option, reason = "absent, present without id, present with id")]
     pub resume: Option<Option<String>>,

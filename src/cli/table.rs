@@ -1,7 +1,7 @@
 //! Columns for people: as wide as their widest cell, two blanks between.
 
 /// Rows as aligned lines, the heading first; the last column is not padded.
-pub(super) fn lines<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> Vec<String> {
+pub(crate) fn lines<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> Vec<String> {
     let mut widths = heading.map(|cell| cell.chars().count());
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -18,7 +18,7 @@ fn line(row: &[String], widths: &[usize]) -> String {
 }
 
 /// Wall milliseconds as UTC date and time, to the second.
-pub(super) fn when(wall_ms: i64) -> String {
+pub(crate) fn when(wall_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(wall_ms)
         .map(|at| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
         .unwrap_or_default()

@@ -11,6 +11,7 @@ use agentspine_gate::turn::InstructionHost;
 use rustix::fs::OFlags;
 use serde::Deserialize;
 
+use super::compaction::CompactionTable;
 use crate::report::Failure;
 
 /// Largest configuration file, bytes.
@@ -28,6 +29,7 @@ pub(super) struct ConfigFile {
     pub api_key_command: Option<Vec<String>>,
     pub http: HttpTable,
     pub proxy: ProxyTable,
+    pub compaction: CompactionTable,
     pub ui: UiTable,
     /// Read apart: what is wrong in it disables memory and nothing else.
     pub memory: Option<toml::Value>,

@@ -33,6 +33,15 @@ pub(crate) enum ConversationsError {
     /// No such session.
     #[error("there is no session {0}")]
     UnknownSession(Id),
+    /// Its text was erased.
+    #[error("session {0} was redacted: what was said in it is erased")]
+    Redacted(Id),
+    /// A conversation that another program holds.
+    #[error("session {0} is a conversation of another program, which keeps what was said in it")]
+    NotOurs(Id),
+    /// No turn ended up to there.
+    #[error("in session {0} no turn has ended up to there")]
+    NothingEnded(Id),
     /// Over a limit.
     #[error("the {what} is over its limit of {limit}")]
     TooLarge {
@@ -67,6 +76,11 @@ impl ConversationsError {
                 "Check space and permissions of the state directory: agentspine doctor"
             }
             Self::UnknownSession(_) => "agentspine sessions list",
+            Self::Redacted(_) => "Start another one: agentspine chat",
+            Self::NotOurs(_) => {
+                "Fork or erase it in that program; what was injected: agentspine sessions delete ID"
+            }
+            Self::NothingEnded(_) => "Name a later event with --at, or leave --at out",
             Self::TooLarge { .. } => "Shorten it",
             Self::CwdNotUtf8 => "Rename the directory, or start in another one",
         }

@@ -21,6 +21,10 @@ pub(crate) enum EventKind {
     ModelError,
     /// A call through the proxy.
     Call,
+    /// A summary was asked for.
+    CompactionBegin,
+    /// A summary of what was said, which stands in for it from here on.
+    CompactionSummary,
     /// Any other kind.
     Other(String),
 }
@@ -37,6 +41,8 @@ impl EventKind {
             Self::Interrupted => "interrupted",
             Self::ModelError => "model-error",
             Self::Call => "call",
+            Self::CompactionBegin => "compaction/begin",
+            Self::CompactionSummary => "compaction/summary",
             Self::Other(text) => text,
         }
     }
@@ -51,6 +57,8 @@ impl EventKind {
             Self::Interrupted,
             Self::ModelError,
             Self::Call,
+            Self::CompactionBegin,
+            Self::CompactionSummary,
         ];
         known.into_iter().find(|kind| kind.as_str() == text).unwrap_or(Self::Other(text))
     }

@@ -17,7 +17,7 @@ const SORTS_MAX: usize = 10_000;
 
 /// The store, read-only.
 pub(crate) struct Look {
-    connection: Connection,
+    pub(super) connection: Connection,
     sorts: HashMap<ReceiptId, String>,
     /// How far each session's events were read for sorts.
     read: HashMap<Id, i64>,

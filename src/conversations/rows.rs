@@ -13,9 +13,10 @@ use super::{
 
 /// Every session with its last event. A subquery, so that conditions may name the computed columns.
 pub(super) const SESSIONS: &str = "SELECT * FROM (SELECT id, created_at, project_id, cwd, host, instruction_host, \
-     title, \
+     title, parent, seed, root, redacted_at, \
      coalesce((SELECT max(seq) FROM event WHERE session_id = id), 0) AS events, \
-     coalesce((SELECT at FROM event WHERE session_id = id ORDER BY seq DESC LIMIT 1), created_at) AS last_at FROM session)";
+     max(created_at, coalesce((SELECT at FROM event WHERE session_id = id ORDER BY seq DESC LIMIT 1), created_at)) \
+     AS last_at FROM session)";
 
 /// Appends events and remembers spans; the sequence of the last event.
 pub(super) fn append<'a>(
@@ -105,6 +106,11 @@ pub(super) fn session(row: &Row<'_>) -> Result<Session> {
         host: host(&row.get::<_, String>("host")?)?,
         instruction_host: instruction_host(&row.get::<_, String>("instruction_host")?)?,
         title: row.get("title")?,
+        parent: row.get::<_, Option<String>>("parent")?.map(id).transpose()?,
+        seed_length: u64::try_from(row.get::<_, i64>("seed")?)
+            .map_err(|_| ConversationsError::Corrupt("seed"))?,
+        root: row.get::<_, Option<String>>("root")?.map(id).transpose()?,
+        redacted_at: row.get("redacted_at")?,
     })
 }
 

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use super::{ConversationsError, Result};
 
 /// `agsc`: marks the file as ours.
-const APPLICATION_ID: i64 = 0x6167_7363;
+pub(super) const APPLICATION_ID: i64 = 0x6167_7363;
 /// How long a writer waits for another process.
 const BUSY: Duration = Duration::from_secs(5);
 
@@ -20,10 +20,10 @@ const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS_KEPT: usize = 64;
 
 /// Steps from one schema to the next; `user_version` counts those done.
-const MIGRATIONS: [&str; 1] = [V1];
+const MIGRATIONS: [&str; 2] = [V1, V2];
 
 /// Events can only be appended, with the next number, to a session that exists, and go only with their session.
-const V1: &str = "
+pub(super) const V1: &str = "
 CREATE TABLE session(
     id TEXT PRIMARY KEY, created_at INTEGER NOT NULL, project_id TEXT NOT NULL, cwd TEXT NOT NULL,
     host TEXT NOT NULL, instruction_host TEXT NOT NULL, title TEXT
@@ -60,6 +60,31 @@ WHEN EXISTS (SELECT 1 FROM span WHERE session_id = NEW.session_id AND place = NE
 BEGIN SELECT RAISE(ABORT, 'the place is taken'); END;
 
 CREATE TABLE draft(session_id TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+/// Forks name their parent, how many of its events they began with, and the session whose id their places begin with.
+/// A redacted session keeps its events without their text and takes no more.
+const V2: &str = "
+ALTER TABLE session ADD COLUMN parent TEXT;
+ALTER TABLE session ADD COLUMN seed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE session ADD COLUMN root TEXT;
+ALTER TABLE session ADD COLUMN redacted_at INTEGER;
+DROP TRIGGER session_fixed;
+CREATE TRIGGER session_fixed
+BEFORE UPDATE OF id, created_at, project_id, cwd, host, instruction_host, parent, seed, root ON session
+BEGIN SELECT RAISE(ABORT, 'a session is fixed'); END;
+CREATE TRIGGER session_redacted BEFORE UPDATE OF redacted_at ON session WHEN OLD.redacted_at IS NOT NULL
+BEGIN SELECT RAISE(ABORT, 'a session stays redacted'); END;
+
+DROP TRIGGER event_fixed;
+CREATE TRIGGER event_fixed BEFORE UPDATE ON event
+WHEN NEW.session_id <> OLD.session_id OR NEW.seq <> OLD.seq OR NEW.kind <> OLD.kind OR NEW.at <> OLD.at
+  OR NOT EXISTS (SELECT 1 FROM session WHERE id = OLD.session_id AND redacted_at IS NOT NULL)
+BEGIN SELECT RAISE(ABORT, 'an event is fixed'); END;
+CREATE TRIGGER event_redacted BEFORE INSERT ON event
+WHEN EXISTS (SELECT 1 FROM session WHERE id = NEW.session_id AND redacted_at IS NOT NULL)
+BEGIN SELECT RAISE(ABORT, 'a redacted session takes no event'); END;
+CREATE INDEX event_summary ON event(session_id, seq) WHERE kind = 'compaction/summary';
 ";
 
 /// Opens or creates the file and brings its schema up to date.

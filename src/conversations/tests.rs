@@ -179,7 +179,7 @@ fn a_newer_schema_and_a_foreign_file_are_refused_and_left_alone() {
     let (store, _) = Store::with_session("s-1");
     store.raw("PRAGMA user_version = 99").unwrap();
     let newer = Conversations::open(&store.path()).err();
-    assert!(matches!(newer, Some(ConversationsError::Newer { found: 99, known: 1 })));
+    assert!(matches!(newer, Some(ConversationsError::Newer { found: 99, known: 2 })));
     store.raw("PRAGMA application_id = 7").unwrap();
     assert!(matches!(Conversations::open(&store.path()).err(), Some(ConversationsError::Foreign)));
     let garbage = store.dir.path().join("garbage.sqlite");
@@ -315,6 +315,100 @@ fn a_fork_is_looked_for_among_the_same_directorys_clients_and_files_only() {
     let fork = Id::new("s-fork").unwrap();
     let found = store.conversations.forkable(Path::new("/src/a"), hosts, &fork, 32).unwrap();
     assert_eq!(found, [Id::new("s-origin").unwrap()]);
+}
+
+#[test]
+fn a_file_of_the_first_schema_keeps_its_sessions_and_takes_forks_from_then_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("conversations.sqlite");
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(schema::V1).unwrap();
+    old.pragma_update(None, "application_id", schema::APPLICATION_ID).unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    old.execute_batch(
+        "INSERT INTO session VALUES ('s-1', 5, 'project:a', '/src/a', 'agentspine', 'claude', 'Old');
+         INSERT INTO event VALUES ('s-1', 1, 'prompt', 6, '{\"text\":\"hello\"}');
+         INSERT INTO event VALUES ('s-1', 2, 'turn-end', 7, '{}');",
+    )
+    .unwrap();
+    drop(old);
+    let mut store = Conversations::open(&path).unwrap();
+    let id = Id::new("s-1").unwrap();
+    let session = store.session(&id).unwrap().unwrap();
+    assert_eq!((session.title.as_deref(), session.parent, session.seed_length), (Some("Old"), None, 0));
+    assert_eq!(store.events(&id).unwrap().len(), 2);
+    let fork = Fork { parent: id.clone(), child: Id::new("s-2").unwrap(), at: None, now: 9 };
+    let child = store.fork_session(&fork).unwrap();
+    assert_eq!(
+        (child.parent, child.seed_length, child.root, child.last_at),
+        (Some(id.clone()), 2, Some(id), 9)
+    );
+}
+
+#[test]
+fn a_fork_takes_the_injected_text_of_its_seed_along_and_nothing_later() {
+    let (mut store, id) = Store::with_session("s-1");
+    let said = |receipt: u8| NewEvent {
+        kind: EventKind::Prompt,
+        at: 1,
+        body: json!({ "receipt": ReceiptId([receipt; 16]), "text": "x" }),
+    };
+    let end = || event(EventKind::TurnEnd, 2, "");
+    store.conversations.append(&id, &[said(1), end()], &[span("one", 1)]).unwrap();
+    store.conversations.append(&id, &[said(2), end()], &[span("two", 2)]).unwrap();
+    let fork = |child: &str, at| Fork { parent: id.clone(), child: Id::new(child).unwrap(), at, now: 9 };
+    let early = store.conversations.fork_session(&fork("s-2", Some(3))).unwrap();
+    assert_eq!(store.conversations.spans(&early.id).unwrap(), [span("one", 1)]);
+    let late = store.conversations.fork_session(&fork("s-3", None)).unwrap();
+    assert_eq!(store.conversations.spans(&late.id).unwrap(), [span("one", 1), span("two", 2)]);
+    assert_eq!(store.conversations.events(&late.id).unwrap(), store.conversations.events(&id).unwrap());
+    let none = store.conversations.fork_session(&fork("s-4", Some(1)));
+    assert!(matches!(none, Err(ConversationsError::NothingEnded(_))));
+    assert_eq!(store.conversations.session(&Id::new("s-4").unwrap()).unwrap(), None);
+}
+
+#[test]
+fn a_redacted_session_takes_no_event_and_cannot_be_unredacted() {
+    let (mut store, id) = Store::with_session("s-1");
+    store.conversations.append(&id, &[event(EventKind::Prompt, 1, "canary")], &[span("canary", 1)]).unwrap();
+    let done = store.conversations.redact(&id, 5).unwrap();
+    assert_eq!((done.events, done.log), (1, LogFile::Emptied));
+    assert!(store.conversations.append(&id, &[event(EventKind::Prompt, 2, "b")], &[]).is_err());
+    assert_eq!(store.raw("UPDATE session SET redacted_at = NULL").unwrap_or(0), 0);
+    assert_eq!(store.raw("UPDATE event SET kind = 'assistant'").unwrap_or(0), 0);
+    let events = store.conversations.events(&id).unwrap();
+    assert_eq!(
+        (events[0].at, &events[0].body["redacted"], &events[0].body["text"]),
+        (1, &json!(true), &json!(null))
+    );
+}
+
+#[test]
+fn a_reader_of_the_log_keeps_a_redaction_from_being_called_complete() {
+    let (mut store, id) = Store::with_session("s-1");
+    store.conversations.append(&id, &[event(EventKind::Prompt, 1, "canary")], &[]).unwrap();
+    store.conversations.0.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let reader = Connection::open(store.path()).unwrap();
+    reader.execute_batch("BEGIN; SELECT * FROM event").unwrap();
+    assert_eq!(store.conversations.redact(&id, 5).unwrap().log, LogFile::InUse);
+    drop(reader);
+    assert_eq!(store.conversations.redact(&id, 6).unwrap().log, LogFile::Emptied);
+}
+
+#[test]
+fn a_summary_is_made_from_what_followed_the_last_one() {
+    let (mut store, id) = Store::with_session("s-1");
+    let next = |store: &Store| store.conversations.unsummarised(&id).unwrap();
+    assert_eq!(next(&store), None);
+    store.conversations.append(&id, &[event(EventKind::Prompt, 1, "a")], &[]).unwrap();
+    assert_eq!(next(&store), None, "nothing was answered");
+    let more = [event(EventKind::Assistant, 2, "b"), event(EventKind::TurnEnd, 3, "")];
+    store.conversations.append(&id, &more, &[]).unwrap();
+    assert_eq!(next(&store), Some(Range { from_seq: 1, through_seq: 3 }));
+    store.conversations.append(&id, &[event(EventKind::CompactionSummary, 4, "c")], &[]).unwrap();
+    assert_eq!(next(&store), None);
+    store.conversations.append(&id, &[event(EventKind::Assistant, 5, "d")], &[]).unwrap();
+    assert_eq!(next(&store), Some(Range { from_seq: 5, through_seq: 5 }));
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub enum CallKind {
     Turn,
     /// Tool results of a running turn.
     Continuation,
+    /// A summary of what was said.
+    Side,
 }
 
 /// How a receipt stands.

@@ -90,6 +90,25 @@ pub enum AppEvent {
         /// The prompt it was for; goes to the history, is never resent by itself.
         prompt: String,
     },
+    /// What was said is being summarised.
+    CompactionStarted {
+        /// One line saying so, and why.
+        line: String,
+    },
+    /// So much of the summary has come.
+    CompactionProgress {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// What came of it. A resumed session tells its summaries by this alone.
+    CompactionDone {
+        /// Good where the summary stands in for what was said.
+        level: Level,
+        /// One line saying what came of it.
+        line: String,
+        /// The summary, or empty.
+        summary: String,
+    },
     /// Answers [`Effect::LoadReceipts`].
     Receipts(Vec<ReceiptRow>),
     /// Answers [`Effect::ShowReceipt`].
@@ -125,6 +144,11 @@ pub enum AppEvent {
         /// Labels, in the order [`Effect::ChooseModel`] counts.
         choices: Vec<String>,
     },
+    /// A session to go on with must be chosen.
+    AskSession {
+        /// Labels, in the order [`Effect::ChooseSession`] counts.
+        choices: Vec<String>,
+    },
     /// Must-Remember entries that wait for the person.
     Candidates(Vec<Candidate>),
     /// A draft of an earlier run or of the editor: replaces the composer's text (the old one goes to the history).
@@ -153,6 +177,10 @@ pub enum Effect {
         /// The turn.
         turn: u64,
     },
+    /// Summarise what was said, to make room. Answered by `CompactionDone`.
+    Compact,
+    /// Go on in a copy of this session. Answered by `SessionNamed`.
+    Fork,
     /// Read the receipts list.
     LoadReceipts,
     /// Read one receipt.
@@ -163,6 +191,8 @@ pub enum Effect {
     ChooseInstructionHost(InstructionHost),
     /// The person chose a model of [`AppEvent::AskModel`].
     ChooseModel(usize),
+    /// The person chose a session of [`AppEvent::AskSession`].
+    ChooseSession(usize),
     /// The person accepts or declines the found server.
     AcceptServer(bool),
     /// The draft changed. Coalesce: only the last text of a pause needs to be stored.

@@ -75,6 +75,7 @@ pub(crate) enum Pane {
 pub(crate) enum Ask {
     Host,
     Model(Vec<String>),
+    Session(Vec<String>),
     /// A found server, asked when the first prompt is about to go there.
     Server(String),
 }

@@ -30,7 +30,21 @@ pub(crate) enum Body {
     Blocked { blocked: Blocked },
     ModelError { error: ModelError, left_ms: u64 },
     Spent { receipt: String },
+    Compaction(Compaction),
     Notice { level: Level, text: String },
+}
+
+/// A summary that is being made, or was.
+#[derive(Debug, Default)]
+pub(crate) struct Compaction {
+    /// What came of it; `None` while it runs.
+    pub(crate) level: Option<Level>,
+    pub(crate) line: String,
+    /// The preflight of its call, once that passed.
+    pub(crate) preflight: Option<Preflight>,
+    /// How much has come.
+    pub(crate) bytes: u64,
+    pub(crate) summary: String,
 }
 
 /// One entry with its lines as last drawn.
@@ -84,6 +98,7 @@ impl Entry {
     pub(crate) fn source(&self) -> Option<&str> {
         match &self.body {
             Body::Prompt(text) | Body::Answer { source: text, .. } | Body::Notice { text, .. } => Some(text),
+            Body::Compaction(done) => Some(&done.summary),
             _ => None,
         }
     }

@@ -15,10 +15,18 @@ pub fn capture(prompt: &str) -> Option<&str> {
     if prompt.len() > PROMPT_BYTES_MAX || prompt.contains(['\n', '\r']) {
         return None;
     }
+    // With "this" or "das" nearly any separator will do; without, only a colon tells an order from a question or a story.
     let pattern = concat!(
-        r"(?i)^(?:(?:bitte,? )?merke? dir(?:,? bitte)?(?: dauerhaft)?(?: (?:das|dies|folgendes))?|das ist wichtig",
-        r"|vergiss das (?:niemals|nie)|(?:please,? )?remember (?:this|that)(?: permanently)?|never forget (?:this|that))",
-        r"(?:\s*[:,\u{2013}-]\s*|\s+)(\S.*)$",
+        r"(?i)^(?:(?:",
+        r"(?:bitte,? )?merke? dir(?:,? bitte)?(?: dauerhaft)?(?: (?:das|dies|folgendes))?(?:,? bitte)?(?: dauerhaft)?",
+        r"|(?:bitte,? )?merken sie sich(?:,? bitte)?(?: dauerhaft)?(?: (?:das|dies|folgendes))?(?:,? bitte)?",
+        r"|das ist wichtig|vergiss das (?:niemals|nie|nicht)",
+        r"|(?:please,? )?remember (?:this|that)(?:,? please)?(?: permanently)?",
+        r"|(?:please,? )?(?:never|do not|don['\u{2019}]t) forget (?:this|that)(?:,? please)?",
+        r")(?:\s*[:,\u{2013}-]\s*|\s+)|(?:",
+        r"(?:bitte,? )?(?:merken|denk(?:e|t)? (?:immer )?daran|vergiss (?:niemals|nie|nicht)|zu merken)(?:,? bitte)?",
+        r"|(?:please,? )?(?:always )?(?:remember|keep in mind|bear in mind|(?:never|do not|don['\u{2019}]t) forget)(?:,? please)?",
+        r")\s*:\s*)(\S.*)$",
     );
     let opener = OPENER.get_or_init(|| Regex::new(pattern).ok()).as_ref()?;
     let claim = opener.captures(prompt)?.get(1)?.as_str();

@@ -1,5 +1,6 @@
 //! What a streamed answer consists of, in every dialect alike, and how it becomes a message again.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::conversation::AssistantBlock;
@@ -29,7 +30,8 @@ pub enum ModelEvent {
 }
 
 /// Tokens of one call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// All tokens of the request, cached or not.
     pub input: u64,

@@ -7,6 +7,7 @@
 //! - [`relay`]: [`ModelClient::relay`], the same door for a proxy: the client's headers, the answer untouched.
 //! - [`error`]: why there is no whole answer. [`demo`]: the embedded stand-in. [`probe`]: questions without a prompt,
 //!   to whom [`upstream`] names.
+//! - [`summary`]: the words that ask for a summary and that introduce one; [`context_tokens`]: how much a model reads.
 //!
 //! Invariants:
 //! - Only `call` and `relay` send a body, and they take the gate's proof by value: one receipt, at most one request.
@@ -28,7 +29,9 @@ pub mod relay;
 pub mod reply;
 pub mod secret;
 pub mod spec;
+pub mod summary;
 pub mod upstream;
+mod window;
 
 pub use call::ModelClient;
 pub use conversation::{AssistantBlock, Conversation, Message, ToolResult, ToolSpec};
@@ -44,3 +47,4 @@ pub use reqwest::{StatusCode, Url};
 pub use secret::Secret;
 pub use spec::{DEMO_ENDPOINT, DEMO_MODEL, Dialect, ModelSpec, PlainHttp, SpecError, Target};
 pub use upstream::{ListQuery, ListQueryError, Upstream};
+pub use window::context_tokens;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use agentspine_gate::remember::RememberStore;
 use agentspine_gate::{Id, Refusal, instructions};
 use agentspine_memory::tools::Caller;
-use agentspine_memory::{Actor, Grants, Ledger, MemoryScope, ToolAnswer, Tools};
+use agentspine_memory::{Actor, Capability, Grants, Ledger, MemoryScope, ToolAnswer, Tools};
 use serde_json::Value;
 
 use crate::cli::rooms::{Rooms, working_directory};
@@ -53,8 +53,12 @@ impl Door {
         Ok(Self { rooms, ledger, scope, grants, actor, source, claude_notes })
     }
 
-    /// Settles what an earlier process left open. What fails here stays open, and the status says so.
+    /// Settles what an earlier process left open, where that is allowed. What fails here stays open, and the status says
+    /// so.
     pub(in crate::cli) fn settle(&mut self) {
+        if !self.grants.allows(Capability::Reconcile) {
+            return;
+        }
         let now_ms = self.now_ms();
         let _ = self.ledger.reconcile(None, now_ms);
     }

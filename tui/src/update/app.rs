@@ -7,7 +7,7 @@ use crate::data::{
 use crate::event::{AppEvent, Effect};
 use crate::state::{Ask, Focus, Phase, Screen, State, Turn};
 use crate::text::{scrub, scrub_line};
-use crate::transcript::{Body, End};
+use crate::transcript::{Body, Compaction, End};
 
 /// Steps of a preflight before the host named their number: files, memory, providers, receipt.
 const STEPS: u32 = 4;
@@ -45,6 +45,14 @@ pub(super) fn take(state: &mut State, news: AppEvent) -> Vec<Effect> {
         AppEvent::AskInstructionHost => ask(state, Ask::Host),
         AppEvent::AskModel { choices } => {
             ask(state, Ask::Model(choices.iter().map(|c| scrub_line(c)).collect()));
+        }
+        AppEvent::AskSession { choices } => {
+            ask(state, Ask::Session(choices.iter().map(|c| scrub_line(c)).collect()));
+        }
+        AppEvent::CompactionStarted { line } => compaction_started(state, &line),
+        AppEvent::CompactionProgress { bytes } => compaction_progress(state, bytes),
+        AppEvent::CompactionDone { level, line, summary } => {
+            compaction_done(state, level, &line, &summary);
         }
         AppEvent::Candidates(list) => candidates(state, list),
         AppEvent::Draft(text) => draft(state, &text),
@@ -95,7 +103,15 @@ fn preflight(state: &mut State, mut p: Preflight) {
     if state.phase != Phase::Stopping {
         state.phase = Phase::Calling { ms: 0 };
     }
-    state.transcript.push(p.turn, Body::Preflight(p));
+    let mut summary = (p.kind == CallKind::Side).then(|| p.clone());
+    let shown = state.transcript.change(is_compacting, |body| {
+        if let Body::Compaction(c) = body {
+            c.preflight = summary.take();
+        }
+    });
+    if p.kind != CallKind::Side || !shown {
+        state.transcript.push(p.turn, Body::Preflight(p));
+    }
 }
 
 fn recall(state: &mut State, mut r: Recall) {
@@ -200,6 +216,43 @@ fn tool_result(state: &mut State, ok: bool, line: &str) {
             }
         },
     );
+}
+
+fn compaction_started(state: &mut State, line: &str) {
+    push(state, Body::Compaction(Compaction { line: scrub_line(line), ..Compaction::default() }));
+    if state.phase != Phase::Stopping {
+        state.phase = Phase::Preflight { done: 0, total: STEPS, ms: 0 };
+    }
+}
+
+fn compaction_progress(state: &mut State, bytes: u64) {
+    state.transcript.change(is_compacting, |body| {
+        if let Body::Compaction(c) = body {
+            c.bytes = bytes;
+        }
+    });
+}
+
+fn is_compacting(body: &Body) -> bool {
+    matches!(body, Body::Compaction(Compaction { level: None, .. }))
+}
+
+/// A prompt that waited for it goes on; else nothing runs any more.
+fn compaction_done(state: &mut State, level: Level, line: &str, summary: &str) {
+    let (line, summary) = (scrub_line(line), scrub(summary));
+    let mut done = Some(Compaction { level: Some(level), line, summary, ..Compaction::default() });
+    state.transcript.change(is_compacting, |body| {
+        if let (Body::Compaction(c), Some(done)) = (body, done.take()) {
+            *c = Compaction { preflight: c.preflight.take(), ..done };
+        }
+    });
+    if let Some(done) = done {
+        push(state, Body::Compaction(done));
+    }
+    state.phase = match state.in_flight {
+        Some(_) => Phase::Preflight { done: 0, total: STEPS, ms: 0 },
+        None => Phase::Idle,
+    };
 }
 
 fn end(state: &mut State, how: End) {

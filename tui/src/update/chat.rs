@@ -9,7 +9,8 @@ use crate::state::{Ask, Focus, Pane, Phase, Screen, State};
 use crate::transcript::Body;
 
 /// Commands and what they open.
-pub(crate) const COMMANDS: [&str; 5] = ["/help", "/recall", "/receipts", "/files", "/quit"];
+pub(crate) const COMMANDS: [&str; 7] =
+    ["/help", "/recall", "/receipts", "/files", "/compact", "/fork", "/quit"];
 
 pub(super) fn composer(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -136,10 +137,20 @@ fn command(state: &mut State, shown: &str) -> Option<Vec<Effect>> {
         state.hint = Some(format!("No command {word}. A space in front sends it as text"));
         return Some(Vec::new());
     }
+    if state.is_running() && matches!(word, "/compact" | "/fork") {
+        state.hint = Some(format!("A turn is running: Esc stops it, then {word}"));
+        return Some(Vec::new());
+    }
     state.composer.edit(|a| {
         a.clear();
     });
     Some(match word {
+        "/compact" => {
+            state.phase = Phase::Preflight { done: 0, total: 4, ms: 0 };
+            state.transcript.follow();
+            vec![Effect::Compact]
+        }
+        "/fork" => vec![Effect::Fork],
         "/help" => {
             state.screen = Screen::Help;
             Vec::new()

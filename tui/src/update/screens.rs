@@ -13,7 +13,7 @@ pub(super) fn ask(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     let Some(question) = state.ask.clone() else { return Vec::new() };
     let count = match &question {
         Ask::Host | Ask::Server(_) => 2,
-        Ask::Model(choices) => choices.len(),
+        Ask::Model(choices) | Ask::Session(choices) => choices.len(),
     };
     match key.code {
         KeyCode::Up | KeyCode::Char('k') | KeyCode::BackTab => {
@@ -48,6 +48,7 @@ fn answer(state: &mut State, question: &Ask) -> Vec<Effect> {
         Ask::Host if first => vec![Effect::ChooseInstructionHost(InstructionHost::Claude)],
         Ask::Host => vec![Effect::ChooseInstructionHost(InstructionHost::Codex)],
         Ask::Model(_) => vec![Effect::ChooseModel(state.ask_cursor)],
+        Ask::Session(_) => vec![Effect::ChooseSession(state.ask_cursor)],
         Ask::Server(_) => {
             state.server = None;
             let mut effects = vec![Effect::AcceptServer(first)];

@@ -35,6 +35,12 @@ fn text(ask: &Ask) -> Text {
             choices: choices.iter().map(|c| (c.clone(), "")).collect(),
             foot,
         },
+        Ask::Session(choices) => Text {
+            title: "Go on with which session?".to_owned(),
+            why: "This project's sessions, the most recently used first. --resume ID names one beforehand.",
+            choices: choices.iter().map(|c| (c.clone(), "")).collect(),
+            foot,
+        },
         Ask::Server(name) => Text {
             title: format!("Send this prompt to {name}?"),
             why: "The server was found on this machine, not configured. Nothing was sent to it yet.",

@@ -4,9 +4,9 @@ use ratatui::text::{Line, Span};
 
 use crate::data::{Blocked, CallKind, Level, ModelError, Preflight};
 use crate::text::wrap::{Indent, Mode, Piece, wrap, wrap_plain};
-use crate::text::{duration, short, width};
+use crate::text::{bytes, duration, short, width};
 use crate::theme::{Sign, Theme, Tone, tone};
-use crate::transcript::{Body, End};
+use crate::transcript::{Body, Compaction, End};
 
 pub(crate) fn lines(body: &Body, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     match body {
@@ -17,6 +17,7 @@ pub(crate) fn lines(body: &Body, columns: usize, theme: Theme) -> Vec<Line<'stat
         Body::Blocked { blocked } => card(blocked, columns, theme),
         Body::ModelError { error, left_ms } => model_error(error, *left_ms, columns, theme),
         Body::Spent { receipt } => spent(receipt, columns, theme),
+        Body::Compaction(c) => compaction(c, columns, theme),
         Body::Notice { level, text } => notice(*level, text, columns, theme),
     }
 }
@@ -37,6 +38,7 @@ fn preflight(p: &Preflight, columns: usize, theme: Theme) -> Vec<Line<'static>> 
     let word = match p.kind {
         CallKind::Turn => "preflight",
         CallKind::Continuation => "continuation",
+        CallKind::Side => "summary",
     };
     let mut parts = vec![format!("{word} {}", duration(p.ms))];
     if p.kind == CallKind::Turn {
@@ -171,6 +173,22 @@ fn spent(receipt: &str, columns: usize, theme: Theme) -> Vec<Line<'static>> {
          the model. It is never sent again by itself; your text is in the history (↑)."
     );
     wrap_plain(&text, theme.style(Tone::Plain), columns, &signed(Sign::Unknown, theme))
+}
+
+fn compaction(c: &Compaction, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let (sign, came) = match c.level {
+        Some(level) => (level.into(), String::new()),
+        None if c.bytes > 0 => (Sign::Running, format!(" · {} so far", bytes(c.bytes))),
+        None => (Sign::Running, String::new()),
+    };
+    let mut lines = c.preflight.as_ref().map_or_else(Vec::new, |p| preflight(p, columns, theme));
+    let line = format!("{}{came}", c.line);
+    lines.extend(wrap_plain(&line, theme.style(Tone::Plain), columns, &signed(sign, theme)));
+    if !c.summary.is_empty() {
+        let bar = Indent::hanging("  │ ", "  │ ");
+        lines.extend(wrap_plain(c.summary.trim_end(), theme.style(Tone::Dim), columns, &bar));
+    }
+    lines
 }
 
 fn notice(level: Level, text: &str, columns: usize, theme: Theme) -> Vec<Line<'static>> {

@@ -16,7 +16,7 @@ const NAME_COLUMNS: usize = 21;
 const NARROW_COLUMNS: u16 = 72;
 
 /// Key and what it does.
-pub(crate) const KEYS: [(&str, &str); 19] = [
+pub(crate) const KEYS: [(&str, &str); 20] = [
     ("Enter", "send; in a list: open"),
     ("Ctrl+J", "new line (also Shift+Enter, Alt+Enter, \\ and Enter)"),
     ("Esc", "close → leave the pane → stop the running turn"),
@@ -35,6 +35,7 @@ pub(crate) const KEYS: [(&str, &str); 19] = [
     ("recall", "↑↓ entry, Enter whole text, y copy"),
     ("not sent", "r again, e edit, d detail, Esc back to the text"),
     ("Ctrl+L Ctrl+Z", "draw again; suspend"),
+    ("/compact /fork", "summarise to make room; go on in a copy"),
     ("/help /quit", "this page; leave"),
 ];
 

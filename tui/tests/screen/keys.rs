@@ -1,7 +1,8 @@
 //! Key chains, pastes, the blocked turn, the receipts screen.
 
 use agentspine_tui::{
-    AppEvent, Effect, Event, InstructionHost, ModelError, State, Theme, Usage, needs_tick, tick_ms, update,
+    AppEvent, Effect, Event, InstructionHost, Level, ModelError, State, Theme, Usage, needs_tick, tick_ms,
+    update,
 };
 use crossterm::event::{Event as Input, KeyCode, KeyModifiers};
 
@@ -409,4 +410,35 @@ fn a_continuation_and_usage_change_no_draft() {
         vec![AppEvent::Preflight(preflight(1)), AppEvent::Usage(Usage::default()), AppEvent::TurnDone],
     );
     assert_eq!(s.draft(), "draft");
+}
+
+#[test]
+fn compact_and_fork_wait_for_the_running_turn_and_a_prompt_waits_for_the_summary() {
+    let mut s = script("answer", (80, 24), Theme::default());
+    type_text(&mut s, "/compact");
+    assert_eq!(key(&mut s, KeyCode::Enter).first(), Some(&Effect::Compact));
+    assert!(s.is_running());
+    type_text(&mut s, "/fork");
+    assert!(!key(&mut s, KeyCode::Enter).contains(&Effect::Fork));
+    assert_eq!(s.draft(), "/fork");
+    let done = || AppEvent::CompactionDone { level: Level::Good, line: "done".into(), summary: "x".into() };
+    update(&mut s, done().into());
+    assert!(!s.is_running());
+    assert_eq!(key(&mut s, KeyCode::Enter).first(), Some(&Effect::Fork));
+
+    // The window fills up: the prompt that was sent goes on after the summary.
+    type_text(&mut s, "hello");
+    key(&mut s, KeyCode::Enter);
+    update(&mut s, AppEvent::CompactionStarted { line: "full".into() }.into());
+    update(&mut s, done().into());
+    assert!(s.is_running());
+    update(&mut s, AppEvent::Interrupted.into());
+    assert_eq!((s.is_running(), s.draft()), (false, "hello".to_owned()));
+}
+
+#[test]
+fn a_session_is_chosen_by_its_number_or_by_moving() {
+    let mut s = script("sessions", (80, 24), Theme::default());
+    key(&mut s, KeyCode::Char('2'));
+    assert_eq!(key(&mut s, KeyCode::Enter), [Effect::ChooseSession(1)]);
 }

@@ -45,6 +45,9 @@ fn no_escape_of_foreign_text_reaches_a_cell() {
             AppEvent::ToolCall { name: evil(), line: evil() },
             AppEvent::ToolResult { ok: false, line: evil() },
             AppEvent::Cut { reason: evil() },
+            AppEvent::CompactionStarted { line: evil() },
+            AppEvent::CompactionDone { level: Level::Good, line: evil(), summary: evil() },
+            AppEvent::CompactionStarted { line: evil() },
             AppEvent::Notice { level: Level::Warn, text: evil() },
             AppEvent::Receipts(vec![receipt]),
             AppEvent::ReceiptDetail(d),
@@ -219,6 +222,14 @@ fn news() -> impl Strategy<Value = Event> {
         Just(AppEvent::ServerFound { name: "local".into() }),
         Just(AppEvent::AskInstructionHost),
         Just(AppEvent::AskModel { choices: vec!["a".into(), "b".into()] }),
+        Just(AppEvent::AskSession { choices: vec!["a".into(), "b".into()] }),
+        "[a-z]{0,8}".prop_map(|line| AppEvent::CompactionStarted { line }),
+        any::<u64>().prop_map(|bytes| AppEvent::CompactionProgress { bytes }),
+        "[a-z\\n]{0,20}".prop_map(|summary| AppEvent::CompactionDone {
+            level: Level::Good,
+            line: "done".into(),
+            summary,
+        }),
         Just(AppEvent::Draft("restored".into())),
     ];
     app.prop_map(Event::from)

@@ -7,7 +7,7 @@ use agentspine_tui::{
 };
 
 /// Names of all scripts.
-pub(crate) const NAMES: [&str; 14] = [
+pub(crate) const NAMES: [&str; 16] = [
     "first-run",
     "empty",
     "answer",
@@ -22,6 +22,8 @@ pub(crate) const NAMES: [&str; 14] = [
     "server",
     "cut",
     "tools",
+    "compacted",
+    "sessions",
 ];
 
 pub(crate) fn new(size: (u16, u16), theme: Theme) -> State {
@@ -322,6 +324,30 @@ fn tools(state: &mut State) {
     ]);
 }
 
+fn compacted(state: &mut State) {
+    answered(state, 1);
+    let line = "the model's context fills up: it summarises what was said";
+    let side =
+        Preflight { kind: CallKind::Side, ms: 4, receipt: "3506".into(), injected_tokens: 0, ..preflight(1) };
+    let summary =
+        "The person asked who reviews the schema.\n\n- Anja does, before each change.\n- Open: the index.";
+    app(
+        state,
+        vec![
+            AppEvent::CompactionStarted { line: line.into() },
+            AppEvent::Preflight(side),
+            AppEvent::CompactionProgress { bytes: 900 },
+            AppEvent::CompactionDone {
+                level: Level::Good,
+                line: "compacted: events 1 to 3 are a summary of 15 words from here on".into(),
+                summary: summary.into(),
+            },
+            AppEvent::CompactionStarted { line: line.into() },
+            AppEvent::CompactionProgress { bytes: 1400 },
+        ],
+    );
+}
+
 /// A named state at a size.
 pub(crate) fn script(name: &str, size: (u16, u16), theme: Theme) -> State {
     use crossterm::event::KeyCode;
@@ -382,6 +408,13 @@ pub(crate) fn script(name: &str, size: (u16, u16), theme: Theme) -> State {
             );
         }
         "tools" => tools(&mut s),
+        "compacted" => compacted(&mut s),
+        "sessions" => {
+            let choice = |title: &str, id: &str| format!("{title} · 2026-11-30 18:04:12Z · {id}");
+            let choices =
+                vec![choice("Paint the boiler green and tell me…", "s-81"), choice("Why is it red?", "s-80")];
+            app(&mut s, vec![AppEvent::AskSession { choices }]);
+        }
         _ => {}
     }
     s

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::event::{ModelEvent, StopReason};
+use crate::summary;
 use seen::Seen;
 
 /// The tool it can call.
@@ -40,6 +41,9 @@ pub(crate) fn answer(body: &[u8]) -> VecDeque<ModelEvent> {
         return speak("The demo model could not read the request: it is not JSON.", StopReason::EndTurn);
     };
     let request = Request::read(&body);
+    if request.question == summary::REQUEST {
+        return speak(&summarise(&body), StopReason::EndTurn);
+    }
     match (request.results.as_slice(), wanted_search(&body, &request)) {
         ([], Some(query)) => {
             let mut events = speak("Searching the memory first.", StopReason::ToolUse);
@@ -105,6 +109,32 @@ fn wanted_search(body: &Value, request: &Request<'_>) -> Option<String> {
     let rest = rest.trim().trim_start_matches("for ").trim_start_matches("nach ");
     let query = rest.trim_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation());
     Some(if query.is_empty() { question.trim() } else { query }.to_owned())
+}
+
+/// What the person wrote, a line each, and what an earlier summary held.
+fn summarise(body: &Value) -> String {
+    let messages = body.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mut lines: Vec<String> = Vec::new();
+    let mut opened = false;
+    for message in messages {
+        let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
+        let text =
+            blocks.filter(|block| str_at(block, "type") == "text").map(|block| str_at(block, "text")).next();
+        match (str_at(message, "role"), text) {
+            ("user", Some(summary::OPENER)) => opened = true,
+            ("user", Some(text)) if text != summary::REQUEST => {
+                lines.push(format!("- You wrote: “{}”", cut(text, ECHO_CHARS_MAX)));
+            }
+            ("assistant", Some(text)) if opened => {
+                lines.extend(text.lines().filter(|line| line.starts_with("- ")).map(str::to_owned));
+                opened = false;
+            }
+            _ => {}
+        }
+    }
+    let newest = lines.len().saturating_sub(NAMED_MAX);
+    let kept = lines.get(newest..).unwrap_or_default().join("\n");
+    format!("{kept}\n\nWritten by the demo model: it repeats what you wrote and judges nothing.")
 }
 
 fn describe(request: &Request<'_>) -> String {
