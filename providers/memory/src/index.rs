@@ -9,6 +9,21 @@
 //! Invariants: every change is in the transaction that changes the record; a row has a slot exactly while its record is
 //! applied; a memory's terms stand in its own postings only (a neighbour's text is followed by its slot when somebody
 //! asks), so that taking a memory out leaves nothing of it with others.
+//!
+//! **Why our own.** Measured with the same made-up memories (24 words and a title, 111,100 in one file, scopes of 100 to
+//! 100,000), neighbours included, and questions of nine words; wall time on a two-core machine that was not idle:
+//!
+//! | | p95 of 10,000 in scope | of 100,000 | one more memory | size | LoCoMo R@5 |
+//! |---|---|---|---|---|---|
+//! | FTS5, six weighted columns, a range of rows | 9.6 ms | 67 ms | in the record's transaction | 184 MB | 0.63 |
+//! | tantivy, six weighted fields | 1.1 ms | 2.8 ms | a commit and files of its own, 9 ms | 30 MB | 0.57 |
+//! | this | 2.1 to 5.5 ms | 7.8 to 9.3 ms | in the record's transaction | 205 MB with the records | 0.69 |
+//!
+//! (R@5 of the first two: the study that this recall was built by.) tantivy is the fastest, but sums its fields' scores
+//! where BM25F sums their terms, changes in another transaction than the record, and copies a neighbour's text, as FTS5
+//! does, into every neighbour: a forgotten memory would have to be taken out of four others. Here a fresh process has
+//! nothing to load: a question reads the postings it names and the slots of its scope. Opening takes under 1 ms, the
+//! first question of 100,000 memories 16 ms.
 
 mod postings;
 mod rebuild;

@@ -18,6 +18,8 @@ const FLOOR: f64 = 0.28;
 /// Best memories that are looked at for one recall: more than anybody writes of one thing, so that copies of one memory
 /// do not hide the next.
 const LOOKED_AT_MAX: usize = 1024;
+/// Best memories that sessions and kinds share the places among.
+const SHARED_AMONG: usize = 32;
 /// Most memories that are told to be left out.
 const LEFT_OUT_MAX: usize = 16;
 /// Share of common words from which two memories say the same.
@@ -87,9 +89,8 @@ pub(super) fn choose(
     let (mut places, mut candidates) = (Places::new(limit), Vec::new());
     let hits = board.best(LOOKED_AT_MAX, Take::All);
     for equals in hits.chunk_by(|a, b| a.rank() == b.rank()) {
-        let left_out = candidates.len() - places.taken.len();
-        let more_may_fit = !places.are_full() && equals.iter().any(|hit| hit.coverage >= FLOOR);
-        if left_out >= LEFT_OUT_MAX && !more_may_fit {
+        let more_may_fit = places.want_more(&candidates) && equals.iter().any(|hit| hit.coverage >= FLOOR);
+        if candidates.len() - places.taken.len() >= LEFT_OUT_MAX && !more_may_fit {
             break;
         }
         let mut group =
@@ -110,6 +111,11 @@ impl Candidate {
         // Below the floor nobody compares it.
         let words = if hit.coverage < FLOOR { BTreeSet::new() } else { spoken(&entry) };
         Ok(Self { entry, hit, words, fate: None })
+    }
+
+    /// Whether only a share keeps it from a place.
+    fn waits(&self) -> bool {
+        matches!(self.fate, Some(Why::SourceFull | Why::KindFull))
     }
 
     /// Between equals the newer one, then the id, so that the order never depends on chance.
@@ -168,9 +174,8 @@ impl Places {
     fn fill(&mut self, candidates: &mut [Candidate]) {
         for turn in [Why::KindFull, Why::SourceFull] {
             for candidate in &mut *candidates {
-                let waits = matches!(candidate.fate, Some(Why::SourceFull | Why::KindFull));
                 let passes = turn == Why::SourceFull || !self.source_is_full(&candidate.entry);
-                if waits && passes && !self.are_full() {
+                if candidate.waits() && passes && !self.are_full() {
                     candidate.fate = self.says_the_same(candidate).map(Why::SameAs);
                     if candidate.fate.is_none() {
                         self.take(candidate);
@@ -191,6 +196,15 @@ impl Places {
     fn source_is_full(&self, entry: &Entry) -> bool {
         let taken = self.by_source.get(&entry.source).copied().unwrap_or(0);
         entry.trust == Trust::Derived && taken >= self.share
+    }
+
+    /// Whether a memory that was not looked at yet could get a place. Those that only wait because others had a better
+    /// right take what is free, once enough were looked at to find the others.
+    fn want_more(&self, candidates: &[Candidate]) -> bool {
+        let waiting = candidates.iter().filter(|candidate| candidate.waits()).count();
+        let filled = waiting >= self.limit.saturating_sub(self.taken.len());
+        let enough = filled && candidates.len() >= SHARED_AMONG;
+        !(enough || self.are_full())
     }
 
     fn are_full(&self) -> bool {
