@@ -18,7 +18,7 @@ use crate::conversations::Conversations;
 use crate::desk::{self, Desk, Drawer};
 use crate::report::Failure;
 use crate::system;
-use crate::turn::Rooms;
+use crate::turn::{Memories, Rooms};
 
 /// Pause between two words of the demo model on a screen.
 const DEMO_PAUSE: Duration = Duration::from_millis(12);
@@ -79,8 +79,9 @@ pub(crate) fn own_program() -> PathBuf {
 
 fn drawer(dir: StateDir, seams: Seams) -> Result<Drawer, Refusal> {
     let conversations = Conversations::open(&dir.conversations_db()).map_err(desk::store)?;
+    let memories = Memories::at(dir.memory_db());
     let gate = Gate::open(dir, seams.clone())?;
-    Ok(Drawer { gate, conversations, seams, claim: None })
+    Ok(Drawer { gate, conversations, seams, claim: None, memories })
 }
 
 /// How fast the demo model speaks.

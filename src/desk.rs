@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::chat::cancel::Cancel;
 use crate::chat::log::LogEvent;
 use crate::conversations::{Claim, Conversations, ConversationsError, NewSession};
-use crate::turn::{Came, Step, Waiting, walk_together};
+use crate::turn::{Came, Memories, Step, Waiting, walk_together};
 
 /// What the desk's thread owns.
 pub(crate) struct Drawer {
@@ -27,6 +27,8 @@ pub(crate) struct Drawer {
     pub seams: Seams,
     /// The session this process works on.
     pub claim: Option<Claim>,
+    /// What was forgotten since it was recalled.
+    pub memories: Memories,
 }
 
 impl Drawer {

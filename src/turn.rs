@@ -1,5 +1,6 @@
 //! THE PATH: the steps of a call in order. No other way leads to a model.
 
+mod forgotten;
 mod together;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::chat::cancel::Cancel;
 use crate::chat::intake::Intake;
 use crate::chat::log::LogEvent;
 use crate::desk::{Desk, Drawer};
+pub(crate) use forgotten::Memories;
 pub(crate) use together::{Came, Step, Waiting, walk_together};
 
 /// The rooms a call passes through before the model.

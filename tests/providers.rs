@@ -292,6 +292,34 @@ fn find_claims(value: &Value) -> Option<&Value> {
 }
 
 #[test]
+fn a_memory_forgotten_while_a_turn_is_under_way_is_not_said_in_it_nor_kept() {
+    let marks = Home::new();
+    let (asked, go) = (marks.path().join("asked"), marks.path().join("go"));
+    let wait = format!("touch {}\nwhile [ ! -e {} ]; do sleep 0.02; done\n", asked.display(), go.display());
+    let ground = Ground::script(&format!("{wait}{}", answer("local-tenant")), &json!({}));
+    let memory = "Pings are answered by the night watch.";
+    let remembered = ["memory", "remember", "--title", "Pings", "--summary", memory, "--json"];
+    let id = ground.home.json(&remembered)["memory_id"].as_str().unwrap().to_owned();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| ground.ask(&[]));
+        while !asked.exists() {
+            std::thread::yield_now();
+        }
+        let preview = ground.home.json(&["memory", "forget-preview", "pings", "--json"]);
+        let token = preview["preview_token"].as_str().unwrap();
+        ground.home.ok(&["memory", "forget-confirm", token, &id]);
+        std::fs::write(&go, "").unwrap();
+        let run = run.join().unwrap();
+        assert_eq!((run.code, run.out.as_str()), (0, "pong\n"), "{}", run.err);
+    });
+    let body = ground.server.bodies().pop().unwrap();
+    assert!(body.contains("Optional providers only warn.") && !body.contains("night watch"), "{body}");
+    for (name, bytes) in ground.home.state_files() {
+        assert!(!bytes.windows(memory.len()).any(|window| window == memory.as_bytes()), "it is in {name}");
+    }
+}
+
+#[test]
 fn a_provider_gets_its_credential_and_nothing_else_of_the_environment() {
     let ground = Ground::new();
     let seen = ground.home.path().join("seen");

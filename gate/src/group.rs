@@ -55,20 +55,23 @@ pub type Offer<'a> = (Receipt<Prepared>, &'a Composed, &'a TurnRequest);
 impl Gate {
     /// Signs and stores the prepared receipt of a composed call.
     pub fn issue(&mut self, composed: &Composed) -> Result<Receipt<Prepared>, Refusal> {
-        only(self.issue_all(&[composed], &[]))
+        only(self.issue_all(&[composed], &mut Vec::new()))
     }
 
     /// [`Self::issue`] for several calls and with the outcomes of earlier ones, all with one commit; the answers in the
-    /// order of the calls. Outcomes that cannot be kept are shown as unknown.
+    /// order of the calls. Outcomes that were written down are taken out of the list; until they are, their calls are
+    /// shown as unknown.
     pub fn issue_all(
         &mut self,
         calls: &[&Composed],
-        outcomes: &[(ReceiptId, CallOutcome)],
+        outcomes: &mut Vec<(ReceiptId, CallOutcome)>,
     ) -> Vec<Result<Receipt<Prepared>, Refusal>> {
-        let issued = self.issue_as(calls, outcomes);
-        let each = match issued {
-            Ok(receipts) => receipts.into_iter().map(Ok).collect(),
-            Err(why) => calls.iter().map(|_| Err(why.clone())).collect::<Vec<_>>(),
+        let each = match self.issue_as(calls, outcomes) {
+            Ok(receipts) => {
+                outcomes.clear();
+                receipts
+            }
+            Err(why) => calls.iter().map(|_| Err(why.clone())).collect(),
         };
         let told = |(call, issued): (&&Composed, Result<_, Refusal>)| {
             issued.map_err(|why| self.refuse(call.plan.bound.id, &call.plan.bound.request, why))
@@ -80,15 +83,20 @@ impl Gate {
         &mut self,
         calls: &[&Composed],
         outcomes: &[(ReceiptId, CallOutcome)],
-    ) -> Result<Vec<Receipt<Prepared>>, Refusal> {
+    ) -> Result<Vec<Result<Receipt<Prepared>, Refusal>>, Refusal> {
         let claims = calls.iter().map(|call| self.dated(call)).collect::<Result<Vec<_>, _>>()?;
-        let texts = claims.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+        // A receipt that has no form of its own refuses its own call.
+        let texts: Vec<Result<String, Refusal>> = claims.iter().map(text).collect();
         let outcomes: Vec<_> = outcomes.iter().map(|(receipt, outcome)| (*receipt, outcome.row())).collect();
+        let written = claims.iter().zip(&texts);
         let rows: Vec<_> =
-            claims.iter().zip(&texts).map(|(claims, text)| (claims.id, text.as_str())).collect();
-        let signed = self.vault.issue_all(&outcomes, &rows)?;
-        let receipt = |((claims, text), signed): ((_, String), _)| Receipt::new(claims, text.into(), signed);
-        Ok(claims.into_iter().zip(texts).zip(signed).map(receipt).collect())
+            written.filter_map(|(claims, text)| Some((claims.id, text.as_deref().ok()?))).collect();
+        let mut signed = self.vault.issue_all(&outcomes, &rows)?.into_iter();
+        let mut receipt = |(claims, text): (Claims, Result<String, Refusal>)| {
+            let (text, signed) = (text?, signed.next().ok_or_else(lost)?);
+            Ok(Receipt::new(claims, text.into(), signed))
+        };
+        Ok(claims.into_iter().zip(texts).map(&mut receipt).collect())
     }
 
     /// The claims of a call with key and times.

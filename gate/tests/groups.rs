@@ -23,7 +23,7 @@ struct Group {
 impl Group {
     fn issue(desk: &mut Desk, requests: Vec<TurnRequest>, outcomes: &[(ReceiptId, CallOutcome)]) -> Self {
         let composed: Vec<_> = requests.iter().map(|request| desk.compose(request).unwrap()).collect();
-        let issued = desk.gate.issue_all(&composed.iter().collect::<Vec<_>>(), outcomes);
+        let issued = desk.gate.issue_all(&composed.iter().collect::<Vec<_>>(), &mut outcomes.to_vec());
         Self { requests, composed, receipts: issued.into_iter().map(Result::unwrap).collect() }
     }
 
@@ -65,6 +65,51 @@ fn calls_that_are_spent_together_have_a_consumed_row_each_and_one_anchor() {
     let rows: HashSet<u64> =
         ids.iter().map(|id| desk.gate.vault().record(*id).unwrap().unwrap().consumed.unwrap().seq).collect();
     assert_eq!(rows.len(), 8);
+}
+
+/// A call whose receipt would be longer than any may be.
+fn endless(desk: &mut Desk, request: &TurnRequest) -> Composed {
+    let plan = desk.plan(request).unwrap();
+    let outcomes = plan.queries().iter().map(|planned| {
+        // Nearly all of them are left out, and a receipt names what is left out.
+        let many =
+            (0..6000).map(|n| common::desk::item(&format!("{n}-{}", "x".repeat(200)), &format!("claim {n}")));
+        common::desk::empty(planned, &many.collect::<Vec<_>>())
+    });
+    let (outcomes, draft) = (outcomes.collect::<Vec<_>>(), desk.draft(&request.prompt));
+    desk.gate.compose(plan, &outcomes, &draft, &desk.spans).unwrap()
+}
+
+#[test]
+fn a_call_that_cannot_be_issued_fails_no_other_of_its_group_and_no_outcome_is_lost() {
+    let mut desk = Desk::new();
+    let (earlier, _) = desk.turn("earlier");
+    let requests = [desk.request("one"), desk.request("endless"), desk.request("three")];
+    let composed = [
+        desk.compose(&requests[0]).unwrap(),
+        endless(&mut desk, &requests[1]),
+        desk.compose(&requests[2]).unwrap(),
+    ];
+    let mut outcomes = vec![(earlier.id, CallOutcome::Answered)];
+    let issued = desk.gate.issue_all(&composed.iter().collect::<Vec<_>>(), &mut outcomes);
+    let issued: Vec<_> =
+        issued.into_iter().map(|issued| issued.map(drop).map_err(|why| why.detail)).collect();
+    assert_eq!(issued, [Ok(()), Err(Detail::JournalIo), Ok(())]);
+    assert!(outcomes.is_empty());
+    let kept = desk.gate.vault().record(earlier.id).unwrap().unwrap().outcome;
+    assert_eq!(kept.unwrap().body["outcome"], "answered");
+}
+
+#[test]
+fn outcomes_that_could_not_be_written_with_a_group_are_given_back() {
+    let mut desk = Desk::new();
+    let (earlier, _) = desk.turn("earlier");
+    let request = desk.request("one");
+    let composed = desk.compose(&request).unwrap();
+    std::fs::remove_file(desk.home.dir.journal()).unwrap();
+    let mut outcomes = vec![(earlier.id, CallOutcome::Answered)];
+    assert!(desk.gate.issue_all(&[&composed], &mut outcomes)[0].is_err());
+    assert_eq!(outcomes, [(earlier.id, CallOutcome::Answered)]);
 }
 
 #[test]

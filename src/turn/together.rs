@@ -3,6 +3,7 @@
 //! So they share one reading of the files at their plan and one at their consumption, one commit each of issue, event and
 //! consumption, one raise of the anchor. Every call has its own receipt and its own answer, and fails alone.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use agentspine_gate::instructions::Snapshot;
@@ -115,14 +116,22 @@ pub(crate) fn walk_together(
 ) {
     let mut fresh = Fresh::default();
     let walkers: Vec<Walker> = waiting.into_iter().filter_map(|call| begin(at, call, &mut fresh)).collect();
-    let composed: Vec<_> = walkers.into_iter().filter_map(|walker| compose(at, walker)).collect();
-    if composed.is_empty() {
-        return;
+    let mut rest = walkers;
+    while !rest.is_empty() {
+        let (round, later) = one_each(rest);
+        let composed: Vec<_> = round.into_iter().filter_map(|walker| compose(at, walker)).collect();
+        let issued = issue(at, composed, outcomes);
+        let kept = keep(at, issued);
+        let unsent = consume(at, kept);
+        outcomes.extend(unsent.into_iter().map(|receipt| (receipt, CallOutcome::NotSent)));
+        rest = later;
     }
-    let issued = issue(at, composed, &std::mem::take(outcomes));
-    let kept = keep(at, issued);
-    let unsent = consume(at, kept);
-    outcomes.extend(unsent.into_iter().map(|receipt| (receipt, CallOutcome::NotSent)));
+}
+
+/// The first call of each conversation, and the others: these must see what the first one adds to it.
+fn one_each(walkers: Vec<Walker>) -> (Vec<Walker>, Vec<Walker>) {
+    let mut seen = HashSet::new();
+    walkers.into_iter().partition(|walker| seen.insert(walker.planned.call.request.scope.session_id.clone()))
 }
 
 /// Binds who asks and where; reads files, policy and rules fresh. `None` where the call does not go on in this visit.
@@ -159,11 +168,13 @@ struct Ready {
 }
 
 fn compose(at: &mut Drawer, walker: Walker) -> Option<Ready> {
-    let Walker { planned: Planned { call: Call { request, draft, event }, plan }, outcomes, exit } = walker;
+    let Walker { planned: Planned { call: Call { request, draft, event }, plan }, mut outcomes, exit } =
+        walker;
     if exit.cancel.is_cancelled() {
         exit.leave(Err(Stopped::Cancelled));
         return None;
     }
+    at.memories.forget_in(&mut outcomes);
     // Read for every call: what was forgotten or purged meanwhile is not said again.
     let spans = at.spans(&request.scope.session_id);
     let composed = spans.and_then(|spans| at.gate.compose(plan, &outcomes, &draft, &spans));
@@ -180,20 +191,30 @@ struct Issued {
     exit: Exit,
 }
 
-fn issue(at: &mut Drawer, ready: Vec<Ready>, outcomes: &[(ReceiptId, CallOutcome)]) -> Vec<Issued> {
+fn issue(at: &mut Drawer, ready: Vec<Ready>, outcomes: &mut Vec<(ReceiptId, CallOutcome)>) -> Vec<Issued> {
     let calls: Vec<&Composed> = ready.iter().map(|ready| &ready.composed).collect();
     let receipts = at.gate.issue_all(&calls, outcomes);
     let mut issue = |(ready, receipt): (Ready, Result<Receipt<Prepared>, Refusal>)| {
         let Ready { request, event, composed, exit } = ready;
         let (receipt, exit) = exit.pass(receipt)?;
-        if exit.cancel.is_cancelled() {
-            let void = at.gate.void(receipt);
-            exit.leave(Err(void.err().map_or(Stopped::Cancelled, Stopped::Refused)));
-            return None;
-        }
+        let (receipt, exit) = unless_cancelled(at, receipt, exit)?;
         Some(Issued { event: event(receipt.id()), request, composed, receipt, exit })
     };
     ready.into_iter().zip(receipts).filter_map(&mut issue).collect()
+}
+
+/// The receipt of a cancelled call is void: it is not spent any more.
+fn unless_cancelled(
+    at: &mut Drawer,
+    receipt: Receipt<Prepared>,
+    exit: Exit,
+) -> Option<(Receipt<Prepared>, Exit)> {
+    if !exit.cancel.is_cancelled() {
+        return Some((receipt, exit));
+    }
+    let void = at.gate.void(receipt);
+    exit.leave(Err(void.err().map_or(Stopped::Cancelled, Stopped::Refused)));
+    None
 }
 
 /// Keeps what the conversations need before their calls are made.
@@ -205,15 +226,26 @@ fn keep(at: &mut Drawer, issued: Vec<Issued>) -> Vec<Issued> {
         span: call.composed.span(),
     });
     let kept = at.conversations.append_each(&keeps.collect::<Vec<_>>());
-    let mut go_on = |(call, kept): (Issued, Result<(), _>)| match kept.map_err(desk::store) {
-        Ok(()) => Some(call),
-        Err(why) => {
-            let why = at.gate.give_up(call.receipt, &call.request, why);
-            call.exit.leave(Err(why.into()));
-            None
+    let mut go_on = |(call, kept): (Issued, Result<(), _>)| {
+        let holds = kept.map_err(desk::store).and_then(|()| at.memories.still_hold(call.composed.claims()));
+        if let Err(why) = holds {
+            give_up(at, call, why);
+            return None;
         }
+        let Issued { request, event, composed, receipt, exit } = call;
+        let (receipt, exit) = unless_cancelled(at, receipt, exit)?;
+        Some(Issued { request, event, composed, receipt, exit })
     };
     issued.into_iter().zip(kept).filter_map(&mut go_on).collect()
+}
+
+/// Gives a call up whose receipt is not spent; what it would have added to the conversation goes with it.
+fn give_up(at: &mut Drawer, call: Issued, why: Refusal) {
+    let span = call.composed.span().map(|span| span.receipt);
+    let why = at.gate.give_up(call.receipt, &call.request, why);
+    // Without its span the conversation is as before; one that cannot be taken out is not replayed, its receipt is void.
+    let _ = at.conversations.erase_spans(span.as_slice());
+    call.exit.leave(Err(why.into()));
 }
 
 /// Spends the receipts, and admits the bodies; the receipts of calls whose client has gone meanwhile.

@@ -96,6 +96,15 @@ impl Ledger {
         rows.next()?.map(Entry::read).transpose()
     }
 
+    /// Those of these ids, of any scope, that this ledger knows and that no recall may return any more.
+    pub fn gone(&self, ids: &[Id]) -> Result<Vec<Id>, StoreError> {
+        let sql = "SELECT 1 FROM memory_record WHERE memory_id = ? AND state <> 'applied'";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let gone = ids.iter().map(|id| Ok((id, statement.exists([id.as_str()])?)));
+        let gone = gone.collect::<Result<Vec<_>, StoreError>>()?;
+        Ok(gone.into_iter().filter(|(_, gone)| *gone).map(|(id, _)| id.clone()).collect())
+    }
+
     /// The applied memories of exactly this scope, oldest first, at most `limit` and [`RECORDS_MAX`]: for an export.
     ///
     /// The next page begins after the last id of this one; an `after` that is no memory of this scope, not even a
